@@ -1,0 +1,3 @@
+//! The rules of the house, as tests.
+
+mod built;
