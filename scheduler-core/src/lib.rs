@@ -1,1 +1,31 @@
-//! Placeholder.
+//! Bursar's decisions, as pure functions over one state.
+//!
+//! ```text
+//!   log entry ──> apply(State) ──> Outcome          State ──> plan ──> Plan (proposed, adopted by apply)
+//!                    │                                │
+//!                  books (charge, occupancy)          ├──> assignments of a node ──> Agent::handle ──> Action
+//!                                                     └──> explain, queue, reports
+//!   Event ──> Leader::handle ──> Effect
+//! ```
+//!
+//! This crate **decides**; every other crate **does**. It has no clock, no IO, no threads, no randomness, no floats in
+//! state and no wire types. Time is an argument: inside [`apply`](mod@apply) it is the log entry's time.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod agent;
+pub mod budget;
+pub mod command;
+pub mod decision;
+pub mod id;
+pub mod job;
+pub mod node;
+pub mod principal;
+pub mod settings;
+pub mod spec;
+pub mod state;
+pub mod table;
+pub mod unit;

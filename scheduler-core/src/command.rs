@@ -1,0 +1,320 @@
+//! What the log holds: facts and requests, never ticks or beats; and what `apply` answers.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::agent::Report;
+use crate::budget::TreeNode;
+use crate::decision::{Dropped, Plan};
+use crate::id::{
+    BodyHash, ClusterId, Epoch, JobId, Label, LogIndex, Name, NodeId, RequestId, Revision, SpecHash,
+    TokenHash,
+};
+use crate::node::Facts;
+use crate::principal::{AccountName, Actor};
+use crate::settings::Settings;
+use crate::spec::Request;
+use crate::unit::Timestamp;
+
+/// One entry of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// Cluster time, stamped by the leader; never before the entry that precedes it.
+    pub time: Timestamp,
+    /// Who asked, as the replica that authenticated the connection says.
+    pub actor: Actor,
+    /// The client's name for this write, where a retry is possible.
+    pub request: Option<RequestMark>,
+    /// What is asked.
+    pub command: Command,
+}
+
+/// A client's name for one write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RequestMark {
+    /// Random, the same on each retry.
+    pub id: RequestId,
+    /// The cluster time at which the client made it.
+    pub made_at: Timestamp,
+    /// Of the command, to tell a retry from a conflict.
+    pub body: BodyHash,
+}
+
+/// What an entry asks.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// The first entry of a control plane.
+    Found(Found),
+    /// A new job.
+    Submit(Submit),
+    /// A person ends a job.
+    Cancel(Cancel),
+    /// The budget tree becomes this.
+    ApplyBudgets(ApplyBudgets),
+    /// A new principal.
+    AddPrincipal(AddPrincipal),
+    /// A principal's token opens nothing any more.
+    RevokePrincipal {
+        /// Whose.
+        name: Name,
+    },
+    /// A one-time permission for a node to join.
+    IssueJoinToken(IssueJoinToken),
+    /// A node joins with such a permission.
+    Join(Join),
+    /// An agent's facts changed.
+    NodeFacts {
+        /// Of which node.
+        node: NodeId,
+        /// All of them.
+        facts: Facts,
+    },
+    /// What agents saw, in the order they saw it.
+    Reports {
+        /// On which node.
+        node: NodeId,
+        /// What.
+        reports: Vec<Report>,
+    },
+    /// The leader has not heard of a node for long.
+    NodeUnreachable {
+        /// Which.
+        node: NodeId,
+    },
+    /// An unreachable node reports again.
+    NodeBack {
+        /// Which.
+        node: NodeId,
+    },
+    /// The planner's proposal.
+    Adopt(Plan),
+    /// A person ends safe mode.
+    EndSafeMode {
+        /// Why it is over.
+        reason: String,
+    },
+    /// Several facts of agents and of the leader in one entry; each is judged alone, with its own actor.
+    Batch(Vec<(Actor, Command)>),
+}
+
+/// The founding of a control plane.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Found {
+    /// Its identity.
+    pub cluster: ClusterId,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// The name of the root budget.
+    pub root: Name,
+    /// The first principal: operator, and owner of the root.
+    pub admin: Name,
+    /// The hash of its token.
+    pub admin_token: TokenHash,
+    /// The Unix account its jobs run as.
+    pub admin_account: AccountName,
+    /// The figures of this control plane.
+    pub settings: Settings,
+}
+
+/// A submission.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Submit {
+    /// What decisions read.
+    pub request: Request,
+    /// What the node reads.
+    pub launch: Blob,
+}
+
+/// Content under its hash.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Blob {
+    /// BLAKE3 of the bytes; the sender computed it, `apply` trusts its replica.
+    pub hash: SpecHash,
+    /// At most 64 KiB.
+    pub bytes: Arc<[u8]>,
+}
+
+/// The end of a job by a person's word.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Cancel {
+    /// Which.
+    pub job: JobId,
+    /// Kill at once, without the end signal first.
+    pub is_now: bool,
+    /// Why; needed if the job is somebody else's.
+    pub reason: String,
+}
+
+/// A new tree.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ApplyBudgets {
+    /// The whole tree, from the root.
+    pub root: TreeNode,
+    /// The revision that the difference was shown for; another one is a conflict.
+    pub base: Revision,
+    /// Why.
+    pub reason: String,
+}
+
+/// A new principal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AddPrincipal {
+    /// Its name.
+    pub name: Name,
+    /// The hash of its token.
+    pub token: TokenHash,
+    /// The Unix account its jobs run as.
+    pub account: AccountName,
+    /// Whether it may do what operators may.
+    pub is_operator: bool,
+}
+
+/// A permission for a node to join.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct IssueJoinToken {
+    /// The name the node gets.
+    pub name: Name,
+    /// The pool it joins.
+    pub pool: Name,
+    /// The hash of the token.
+    pub token: TokenHash,
+    /// When it stops being good.
+    pub expires_at: Timestamp,
+}
+
+/// A node joins.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Join {
+    /// The hash of the one-time token.
+    pub token: TokenHash,
+    /// The name it thinks it has.
+    pub name: Name,
+    /// The machine's own id.
+    pub machine: Label,
+    /// The hash of the credential that the agent made for itself.
+    pub credential: TokenHash,
+}
+
+/// What `apply` answers.
+pub type Answer = Result<Outcome, Rejection>;
+
+/// What a command did.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It holds, with nothing more to say.
+    Done,
+    /// A job was accepted.
+    Submitted {
+        /// Its number.
+        job: JobId,
+    },
+    /// The tree is now this version.
+    BudgetsApplied {
+        /// Which.
+        revision: Revision,
+    },
+    /// A node joined, or had joined with the same credential.
+    Joined {
+        /// Its number.
+        node: NodeId,
+    },
+    /// A plan was judged.
+    Adopted {
+        /// How many of its decisions hold.
+        adopted: u32,
+        /// Which do not, by their place in the plan, and why.
+        dropped: Vec<(u16, Dropped)>,
+    },
+    /// A batch, one answer each.
+    Batch(Vec<Answer>),
+}
+
+/// An expected refusal, part of the replicated result. `code` never changes meaning; the words may improve.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("{what}")]
+pub struct Rejection {
+    /// The stable code.
+    pub code: Code,
+    /// What is wrong, and where.
+    pub what: String,
+    /// Why that is refused; may be empty.
+    pub why: String,
+    /// What to do; may be empty.
+    pub fix: String,
+}
+
+impl Rejection {
+    /// Makes a refusal.
+    #[must_use]
+    pub fn new(code: Code, what: String, why: &str, fix: String) -> Self {
+        Self { code, what, why: String::from(why), fix }
+    }
+}
+
+/// The kinds of refusal. The discriminant is the number in `B1203`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u16)]
+pub enum Code {
+    /// A value or a combination of values that cannot be.
+    BadSpec = 1201,
+    /// The minimum runtime is above the cap.
+    AboveCap = 1202,
+    /// The minimum runtime is longer than the time limit.
+    AboveTimeLimit = 1203,
+    /// Neither protection nor free tier was chosen.
+    NoTier = 1204,
+    /// No node set can ever hold the shape.
+    ImpossibleShape = 1205,
+    /// No such budget.
+    UnknownBudget = 1301,
+    /// The budget has children; jobs go to leaves.
+    InnerBudget = 1302,
+    /// The budget takes no submissions any more.
+    ClosedBudget = 1303,
+    /// The budget's allocation is zero, so it can pay for no protection.
+    NoAllocation = 1304,
+    /// Siblings add up to more than their parent.
+    OverWhole = 1305,
+    /// A name stands twice, or the tree is too deep or too large, or a budget would move.
+    BadTree = 1306,
+    /// The actor may not do this.
+    NotAllowed = 1401,
+    /// No such job, node, principal, decision.
+    NotFound = 1402,
+    /// The name is taken.
+    NameTaken = 1403,
+    /// A join token that is unknown, used, or too old.
+    BadJoinToken = 1404,
+    /// A node whose NVML is simulated, in a control plane that refuses them.
+    Simulated = 1405,
+    /// The same request id with another body.
+    Conflict = 1501,
+    /// The request's own time is too far from the cluster's.
+    Expired = 1502,
+    /// What the request was made for has changed.
+    Stale = 1503,
+    /// The plan was made in another term.
+    WrongTerm = 1504,
+    /// A bound is reached; try again later.
+    Full = 1601,
+    /// The control plane is in safe mode.
+    SafeMode = 1602,
+    /// Already founded, or not founded yet.
+    Founding = 1603,
+    /// A broken invariant: nothing was changed, the control plane is in safe mode.
+    Internal = 1901,
+}
+
+/// An outcome that a retry gets again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Remembered {
+    /// Of the command.
+    pub body: BodyHash,
+    /// When it was applied.
+    pub at: Timestamp,
+    /// By which entry.
+    pub index: LogIndex,
+    /// What was answered.
+    pub answer: Answer,
+}

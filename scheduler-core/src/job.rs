@@ -1,0 +1,296 @@
+//! Jobs, their attempts, and the ways both end (DESIGN 5).
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::id::{AttemptNo, BudgetId, DecisionId, Generation, Label, Name, NodeId, Rank, Slot, SpecHash};
+use crate::principal::AccountName;
+use crate::spec::{Shape, TermSource, Tier, Turn};
+use crate::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
+
+/// What a person submitted; keeps one number for life.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Job {
+    /// Its name.
+    pub name: Label,
+    /// The principal who submitted it.
+    pub user: Name,
+    /// The Unix account it runs as.
+    pub account: AccountName,
+    /// The leaf it is charged to.
+    pub budget: BudgetId,
+    /// What the node reads to start it.
+    pub launch: SpecHash,
+    /// What it declared, with defaults filled in.
+    pub terms: Terms,
+    /// When it was first submitted: its place among its budget's jobs, for life.
+    pub submitted_at: Timestamp,
+    /// Where it stands.
+    pub phase: Phase,
+    /// The number that its next attempt takes.
+    pub next_attempt: AttemptNo,
+    /// How many retries were used.
+    pub retries_used: u16,
+    /// Its ended attempts, oldest first, the last 100.
+    pub past: Vec<PastAttempt>,
+    /// What all its attempts were charged so far, the ended ones.
+    pub charged: ChargeMillis,
+}
+
+/// The contract of a job, complete.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// The pool it must run in; any if none.
+    pub cluster: Option<Name>,
+    /// Its GPUs.
+    pub shape: Shape,
+    /// Funded or free.
+    pub tier: Tier,
+    /// Where the tier came from.
+    pub tier_source: TermSource,
+    /// The length of its protection; zero in the free tier.
+    pub min_runtime: Span,
+    /// The longest time of an attempt.
+    pub time_limit: Option<Span>,
+    /// Whether it goes on from a checkpoint when started again.
+    pub resumable: bool,
+    /// Where `resumable` came from.
+    pub resumable_source: TermSource,
+    /// From a preemption's notice to the kill.
+    pub grace: Span,
+    /// The notice signal's number.
+    pub signal: u8,
+    /// How often it says it saves.
+    pub checkpoint_every: Option<Span>,
+    /// The exit code that means "start me again".
+    pub requeue_code: Option<u8>,
+    /// How often a failed attempt is tried again.
+    pub retries: u16,
+    /// Order among the jobs of its budget.
+    pub turn: Turn,
+}
+
+/// Where a job stands.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Not considered until somebody releases it.
+    Held {
+        /// Since when.
+        since: Timestamp,
+        /// Why.
+        by: HeldBy,
+    },
+    /// In line.
+    Waiting {
+        /// Since when, this time.
+        since: Timestamp,
+    },
+    /// With an attempt: the record is in the table of attempts.
+    Live(AttemptNo),
+    /// For good.
+    Ended {
+        /// When.
+        at: Timestamp,
+        /// How.
+        end: End,
+        /// The exit of its last attempt, if one ran.
+        exit: Option<Exit>,
+    },
+}
+
+/// Why a job is held.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum HeldBy {
+    /// Its user, or an owner or operator with a reason.
+    Person {
+        /// Who.
+        who: Name,
+        /// Why, as told.
+        reason: String,
+    },
+    /// Launches failed on three different nodes.
+    FailedLaunches {
+        /// What the last node said.
+        reason: String,
+    },
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// Exit 0.
+    Completed,
+    /// Another exit, a signal, or it could not start by its own fault.
+    Failed,
+    /// Its GPUs were taken and it does not resume.
+    Preempted,
+    /// Its time limit.
+    TimedOut,
+    /// A person's word.
+    Cancelled,
+    /// Its node was lost and it does not resume.
+    Lost,
+    /// Another attempt replaced it.
+    Superseded,
+}
+
+/// How a process ended, as far as anyone knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Exit {
+    /// By itself, with a code.
+    Code(u8),
+    /// By a signal.
+    Signal(u8),
+    /// Nobody saw it.
+    Unknown,
+}
+
+/// One run of a job, from its placing until its GPUs are proven empty.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Attempt {
+    /// The leaf it is charged to.
+    pub budget: BudgetId,
+    /// Funded or free.
+    pub tier: Tier,
+    /// The pool it runs in.
+    pub pool: Name,
+    /// Its GPUs by node, one entry a rank.
+    pub placements: Vec<Placement>,
+    /// What it is charged a millisecond, in milli-GPUs (the free tier: what it would be).
+    pub rate: MilliGpus,
+    /// The decision that placed it.
+    pub decision: DecisionId,
+    /// When it was placed.
+    pub placed_at: Timestamp,
+    /// When all its GPUs were proven free and every rank ready; charge runs from here.
+    pub go_at: Option<Timestamp>,
+    /// No rank starts after this; then the launch has failed.
+    pub start_by: Timestamp,
+    /// The length of its protection.
+    pub protection: Span,
+    /// When all ranks had a process; protection runs from here.
+    pub started_at: Option<Timestamp>,
+    /// The committed stop, if one was ordered.
+    pub stop: Option<Stop>,
+    /// When and how it ended; its GPUs may still be with it.
+    pub ended: Option<Ended>,
+}
+
+impl Attempt {
+    /// Returns the end of its protection: none before it started, and in the free tier.
+    #[must_use]
+    pub fn protected_until(&self) -> Option<Timestamp> {
+        match self.tier {
+            Tier::Free => None,
+            Tier::Funded => self.started_at.map(|at| at.plus(self.protection)),
+        }
+    }
+
+    /// Whether nobody may take its GPUs at `now`: a funded attempt from its placing to the end of its protection.
+    #[must_use]
+    pub fn is_protected(&self, now: Timestamp) -> bool {
+        match self.tier {
+            Tier::Free => false,
+            Tier::Funded => {
+                self.ended.is_none()
+                    && !self.protection.is_zero()
+                    && self.protected_until().is_none_or(|until| now < until)
+            }
+        }
+    }
+}
+
+/// The GPUs of one node with one rank of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Placement {
+    /// Which process of the gang.
+    pub rank: Rank,
+    /// Where.
+    pub node: NodeId,
+    /// Its GPUs there.
+    pub slots: Vec<Slot>,
+    /// Count of its changes of meaning.
+    pub generation: Generation,
+    /// When its process existed, as the agent reported.
+    pub started_at: Option<Timestamp>,
+    /// How its process ended, as the agent reported.
+    pub exited: Option<(Timestamp, Exit)>,
+    /// When its GPUs were proven empty again.
+    pub freed_at: Option<Timestamp>,
+}
+
+/// A committed stop.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Stop {
+    /// When it was committed.
+    pub at: Timestamp,
+    /// What for.
+    pub cause: StopCause,
+    /// From the end signal to the kill; zero kills at once.
+    pub grace: Span,
+}
+
+/// What a stop is for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum StopCause {
+    /// A person cancelled the job.
+    Cancel {
+        /// Who.
+        who: Name,
+        /// Why, if told.
+        reason: String,
+    },
+    /// The control plane never placed this attempt, or ended it already.
+    Unwanted,
+}
+
+/// The end of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Ended {
+    /// When, in cluster time, as the agent reported and `apply` clamped.
+    pub at: Timestamp,
+    /// How.
+    pub cause: AttemptEnd,
+    /// The exit of its process, if there was one.
+    pub exit: Option<Exit>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AttemptEnd {
+    /// Its process ended by itself.
+    Exited,
+    /// Its time limit.
+    TimeLimit,
+    /// A committed stop.
+    Stopped,
+    /// It never started, and its node is to blame.
+    LaunchFailedNode(String),
+    /// It never started, and the job is to blame.
+    LaunchFailedJob(String),
+    /// Its node restarted or was proven down.
+    NodeLost,
+}
+
+/// What stays of an attempt once its GPUs are free.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PastAttempt {
+    /// Which.
+    pub no: AttemptNo,
+    /// The node of its first rank.
+    pub node: NodeId,
+    /// All its GPUs' number.
+    pub gpus: u32,
+    /// The decision that placed it.
+    pub decision: DecisionId,
+    /// When it was placed.
+    pub placed_at: Timestamp,
+    /// When its charge began.
+    pub go_at: Option<Timestamp>,
+    /// When all ranks had a process.
+    pub started_at: Option<Timestamp>,
+    /// When and how it ended.
+    pub ended: Ended,
+    /// What it was charged.
+    pub charged: ChargeMillis,
+}

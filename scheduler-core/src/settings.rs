@@ -1,0 +1,66 @@
+//! The figures that operators may change, with DESIGN's defaults. Each goes down to 50 ms, so that tests need no scaled clock.
+
+use crate::unit::Span;
+
+/// Times and limits of one control plane.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Settings {
+    /// The look-back of charge and allocation.
+    pub window: Span,
+    /// The longest minimum runtime.
+    pub cap: Span,
+    /// The longest time from a placing's latest go to the start of its processes.
+    pub start_limit: Span,
+    /// Grace of a preemption, where the job names none.
+    pub grace: Span,
+    /// The longest grace a job may ask for.
+    pub grace_max: Span,
+    /// From the end signal to the kill of a cancelled job.
+    pub cancel_grace: Span,
+    /// How often an agent reports that it lives.
+    pub beat: Span,
+    /// Without a beat for so long, a node gets no new work.
+    pub silent_after: Span,
+    /// Without a beat for so long, a node is committed as unreachable.
+    pub unreachable_after: Span,
+    /// How long a node waits after its first failed launch; doubles up to `launch_backoff_max`.
+    pub launch_backoff: Span,
+    /// The longest wait of a node after failed launches.
+    pub launch_backoff_max: Span,
+    /// How long a request id is remembered.
+    pub request_memory: Span,
+    /// How far a new request's own time may be from the entry's.
+    pub request_skew: Span,
+    /// How long an ended job stays in state.
+    pub keep_ended: Span,
+    /// How many ended jobs stay in state.
+    pub keep_ended_max: u32,
+    /// How many jobs may be live at once.
+    pub live_jobs_max: u32,
+    /// Whether nodes whose NVML is simulated may join.
+    pub allow_simulated: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            window: Span::from_hours(7 * 24),
+            cap: Span::from_hours(8),
+            start_limit: Span::from_mins(10),
+            grace: Span::from_secs(120),
+            grace_max: Span::from_secs(600),
+            cancel_grace: Span::from_secs(30),
+            beat: Span::from_secs(5),
+            silent_after: Span::from_secs(20),
+            unreachable_after: Span::from_secs(90),
+            launch_backoff: Span::from_secs(10),
+            launch_backoff_max: Span::from_mins(10),
+            request_memory: Span::from_mins(10),
+            request_skew: Span::from_mins(5),
+            keep_ended: Span::from_hours(1),
+            keep_ended_max: 20_000,
+            live_jobs_max: 250_000,
+            allow_simulated: false,
+        }
+    }
+}

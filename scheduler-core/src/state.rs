@@ -1,0 +1,97 @@
+//! The replicated state: what every replica computes alike from the log.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use crate::budget::Budget;
+use crate::command::Remembered;
+use crate::decision::Record;
+use crate::id::{
+    AttemptId, BudgetId, ClusterId, DecisionId, Epoch, JobId, LogIndex, Name, NodeId, RequestId, Revision,
+    SpecHash, Term, TokenHash,
+};
+use crate::job::{Attempt, Job};
+use crate::node::{JoinToken, Node};
+use crate::principal::Principal;
+use crate::settings::Settings;
+use crate::table::Table;
+use crate::unit::Timestamp;
+
+/// Everything that decisions are made from. A clone is cheap, and frozen.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// One-of-a-kind facts.
+    pub meta: Meta,
+    /// The budget tree.
+    pub budgets: Table<BudgetId, Budget>,
+    /// Who may ask.
+    pub principals: Table<Name, Principal>,
+    /// Permissions to join that nobody used yet.
+    pub join_tokens: Table<TokenHash, JoinToken>,
+    /// Machines.
+    pub nodes: Table<NodeId, Node>,
+    /// Jobs, live and lately ended.
+    pub jobs: Table<JobId, Job>,
+    /// Attempts from placing until their GPUs are proven empty.
+    pub attempts: Table<AttemptId, Attempt>,
+    /// What nodes read, by content.
+    pub launches: Table<SpecHash, Launch>,
+    /// Why things were decided.
+    pub decisions: Table<DecisionId, Record>,
+    /// Answers for retries.
+    pub requests: Table<RequestId, Remembered>,
+}
+
+/// One-of-a-kind facts of a control plane.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Meta {
+    /// Its identity; none before it was founded.
+    pub cluster: Option<ClusterId>,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// Which behaviour `apply` has.
+    pub level: u32,
+    /// Its figures.
+    pub settings: Settings,
+    /// The time of the last entry.
+    pub time: Timestamp,
+    /// The last entry.
+    pub index: LogIndex,
+    /// The last entry's term.
+    pub term: Term,
+    /// The number that the next job takes.
+    pub next_job: JobId,
+    /// The number that the next node takes.
+    pub next_node: NodeId,
+    /// The number that the next budget takes.
+    pub next_budget: BudgetId,
+    /// Version of the budget tree.
+    pub tree: Revision,
+    /// Why it is in safe mode; none when it is not.
+    pub safe_mode: Option<SafeMode>,
+    /// Changes that a node-by-node count would have to search for: live jobs.
+    pub live_jobs: u32,
+    /// Agents' claims that were refused, by node: alarms.
+    pub alarms: BTreeMap<NodeId, String>,
+}
+
+/// A control plane that adopts no plan until a person says so.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SafeMode {
+    /// Since when.
+    pub since: Timestamp,
+    /// Since which entry.
+    pub index: LogIndex,
+    /// What was broken.
+    pub what: String,
+}
+
+/// What nodes read, and how many jobs need it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Launch {
+    /// As the replica that took the submission encoded it.
+    pub bytes: Arc<[u8]>,
+    /// Jobs that refer to it.
+    pub jobs: u32,
+}
