@@ -1,2 +1,44 @@
-//! Placeholder.
-fn main() {}
+//! `cargo xtask`: the one command that builds, checks, starts and measures everything.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use xtask::commands;
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  dev [ARGS]              build everything, then `bursar dev ARGS` (try: dev, dev tour)
+  check                   format, lints, tests, pages, rules of the house; before a commit
+  fix                     format, and apply the lints that can be applied
+  ci                      what CI runs: the same, cheap first, then `dev tour`
+  bench NAME [--strict]   measure; with --strict a missed target is a failure
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["dev", ..] => commands::dev(&arguments[1..]),
+        ["check"] => commands::check(),
+        ["fix"] => commands::fix(),
+        ["ci"] => commands::ci(),
+        ["bench", name] => commands::bench(name, false),
+        ["bench", name, "--strict"] | ["bench", "--strict", name] => commands::bench(name, true),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        _ => bail!("unknown command `{}`\n\n{USAGE}", words.join(" ")),
+    }
+}

@@ -1,3 +1,9 @@
-//! The rules of the house, as tests.
+//! The rules of the house, as tests: each holds over the repository, and each can fail.
 
+mod bench;
 mod built;
+mod house;
+mod pages;
+mod rules;
+mod source;
+mod steps;

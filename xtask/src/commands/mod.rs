@@ -1,0 +1,13 @@
+//! The commands of `cargo xtask`.
+
+mod bench;
+mod check;
+mod dev;
+mod house;
+mod step;
+
+pub use bench::{BENCHES, Row, bench, table};
+pub use check::{check, ci, fix};
+pub use dev::dev;
+pub use house::{dependencies, layers, tidy};
+pub use step::{Report, Step};

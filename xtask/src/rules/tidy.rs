@@ -1,0 +1,159 @@
+//! Length of files and functions, and calls that have no place.
+
+use super::source::{Source, word_starts};
+use super::{Finding, Text};
+
+/// Lines a source file may have.
+pub const FILE_LINES_MAX: usize = 600;
+
+/// Lines a function may have. About 70 is the habit; this is the wall.
+pub const FUNCTION_LINES_MAX: usize = 100;
+
+/// Where a banned call is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All our code.
+    Everywhere,
+    /// Code that ships, outside tests.
+    Shipped,
+    /// Test code.
+    Tests,
+}
+
+/// A call that has no place, and the files that need it all the same.
+#[derive(Debug)]
+pub struct Ban {
+    /// What is looked for in the code.
+    pub call: &'static str,
+    /// Where.
+    pub scope: Scope,
+    /// What to do instead.
+    pub instead: &'static str,
+    /// Where it is right: paths, folders ending in `/`, ends of paths beginning with `/`.
+    pub allowed: &'static [&'static str],
+}
+
+/// The banned calls.
+pub const BANS: &[Ban] = &[
+    Ban {
+        call: "SystemTime::now",
+        scope: Scope::Shipped,
+        instead: "only a clock module reads the wall clock: take the time as an argument",
+        allowed: WALL_CLOCKS,
+    },
+    Ban {
+        call: "Instant::now",
+        scope: Scope::Shipped,
+        instead: "only a clock module reads a clock: take the time as an argument",
+        allowed: TIMERS,
+    },
+    Ban {
+        call: "process::exit",
+        scope: Scope::Everywhere,
+        instead: "return an ExitCode from main, so that destructors run",
+        allowed: EXITS,
+    },
+    Ban {
+        call: "thread::sleep",
+        scope: Scope::Tests,
+        instead: "poll with a deadline through the one function that does it",
+        allowed: POLLS,
+    },
+    Ban {
+        call: "time::sleep",
+        scope: Scope::Tests,
+        instead: "poll with a deadline through the one function that does it",
+        allowed: POLLS,
+    },
+    Ban {
+        call: "#[ignore",
+        scope: Scope::Everywhere,
+        instead: "print `not available: why` and return, or delete the test",
+        allowed: &[],
+    },
+    Ban { call: "todo!", scope: Scope::Everywhere, instead: "write it, or leave it out", allowed: &[] },
+    Ban {
+        call: "unimplemented!",
+        scope: Scope::Everywhere,
+        instead: "write it, or leave it out",
+        allowed: &[],
+    },
+    Ban { call: "dbg!", scope: Scope::Everywhere, instead: "remove it", allowed: &[] },
+    Ban {
+        call: ".unwrap()",
+        scope: Scope::Shipped,
+        instead: "return the error, or `expect` with the reason why it cannot fail",
+        allowed: &[],
+    },
+];
+
+/// The modules that may read the wall clock.
+const WALL_CLOCKS: &[&str] = &["/clock.rs"];
+
+/// The modules that may read any clock: those above, and those that measure how long something took.
+const TIMERS: &[&str] = &[
+    "/clock.rs",
+    // Waits for an event as long as its caller said, like the library it stands in for.
+    "node-agent/fake-nvml/src/events.rs",
+    "xtask/src/commands/step.rs",
+];
+
+/// The places that may end the process themselves.
+const EXITS: &[&str] = &["/main.rs"];
+
+/// The functions that poll with a deadline, and so have to wait between two looks.
+const POLLS: &[&str] = &[];
+
+/// Returns the files and functions that are too long.
+pub fn lengths(text: &Text) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let lines = text.text.lines().count();
+    if lines > FILE_LINES_MAX {
+        let what = format!("{lines} lines, at most {FILE_LINES_MAX}: split it where a reader would scroll");
+        findings.push(Finding::new(&text.path, 0, what));
+    }
+    for function in Source::scan(text).functions() {
+        if function.lines > FUNCTION_LINES_MAX {
+            let (name, lines) = (function.name, function.lines);
+            let what = format!("`{name}` has {lines} lines, at most {FUNCTION_LINES_MAX}");
+            findings.push(Finding::new(&text.path, function.line, what));
+        }
+    }
+    findings
+}
+
+/// Returns the banned calls in `text`.
+pub fn banned_calls(text: &Text) -> Vec<Finding> {
+    let source = Source::scan(text);
+    let mut findings = Vec::new();
+    for (number, line) in source.lines() {
+        for ban in BANS {
+            let is_in_scope = match ban.scope {
+                Scope::Everywhere => true,
+                Scope::Shipped => !source.is_test(number),
+                Scope::Tests => source.is_test(number),
+            };
+            if is_in_scope && !is_allowed(&text.path, ban.allowed) && contains_call(line, ban.call) {
+                findings.push(Finding::new(&text.path, number, format!("`{}`: {}", ban.call, ban.instead)));
+            }
+        }
+    }
+    findings
+}
+
+fn is_allowed(path: &str, allowed: &[&str]) -> bool {
+    allowed.iter().any(|entry| match (entry.starts_with('/'), entry.ends_with('/')) {
+        (true, _) => path.ends_with(entry),
+        (_, true) => path.starts_with(entry),
+        _ => path == *entry,
+    })
+}
+
+/// Returns whether `line` has `call`; one that begins with a letter has to stand alone there.
+fn contains_call(line: &str, call: &str) -> bool {
+    if call.starts_with(|c: char| c.is_alphabetic()) {
+        let word: String = call.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        return word_starts(line, &word).any(|at| line[at..].starts_with(call));
+    }
+    line.contains(call)
+}

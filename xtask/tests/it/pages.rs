@@ -1,0 +1,30 @@
+//! What the pages show can be typed.
+
+use std::process::Command;
+
+use xtask::rules::docs::{Shown, commands};
+use xtask::rules::repository_texts;
+
+fn shown(program: &str) -> Vec<Shown> {
+    let texts = repository_texts().expect("the repository can be read");
+    commands(&texts).into_iter().filter(|shown| shown.program == program).collect()
+}
+
+#[test]
+fn every_xtask_command_shown_in_a_page_exists() {
+    let help = Command::new(env!("CARGO_BIN_EXE_xtask")).arg("help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    for shown in shown("cargo xtask") {
+        let name = shown.arguments.first().unwrap();
+        let exists = help.lines().any(|line| line.split_whitespace().next() == Some(name));
+        assert!(exists, "{}:{}: no `cargo xtask {name}`", shown.path, shown.line);
+    }
+}
+
+#[test]
+fn an_unknown_command_fails_and_lists_those_there_are() {
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask")).arg("frobnicate").output().unwrap();
+    assert!(!output.status.success());
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("unknown command") && message.contains("bench NAME"), "{message}");
+}
