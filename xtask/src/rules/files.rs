@@ -28,7 +28,7 @@ impl Text {
     }
 }
 
-/// Directories that hold no text of ours, for a checkout without git.
+/// Directories at the root that hold no text of ours, tracked or not.
 const NOT_OURS: [&str; 3] = ["target", ".git", "shared"];
 
 /// Reads all text files that are, or could be, in the repository: what git tracks and what it does not ignore.
@@ -46,6 +46,8 @@ pub fn repository_texts() -> Result<Vec<Text>> {
             paths
         }
     };
+    let is_ours = |path: &String| !NOT_OURS.iter().any(|dir| path.split('/').next() == Some(dir));
+    paths.retain(is_ours);
     paths.sort();
     let mut texts = Vec::new();
     for path in paths {

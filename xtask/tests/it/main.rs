@@ -2,6 +2,7 @@
 
 mod bench;
 mod built;
+mod example;
 mod house;
 mod pages;
 mod rules;
