@@ -91,4 +91,6 @@ pub enum Dropped {
     NodeNotReady,
     /// The shape of the decision isn't the job's.
     WrongShape,
+    /// The node's cores or memory are with other attempts.
+    NodeFull,
 }

@@ -1,5 +1,6 @@
 //! Jobs, their attempts, and the ways both end (DESIGN 5).
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -31,6 +32,8 @@ pub struct Job {
     pub next_attempt: AttemptNo,
     /// How many retries were used.
     pub retries_used: u16,
+    /// Nodes whose fault it was that a launch failed, since it last started: after three it is held.
+    pub failed_on: BTreeSet<NodeId>,
     /// Its ended attempts, oldest first, the last 100.
     pub past: Vec<PastAttempt>,
     /// What all its attempts were charged so far, the ended ones.

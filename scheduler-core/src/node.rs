@@ -29,6 +29,20 @@ pub struct Node {
     pub failed_launches: u8,
 }
 
+impl Node {
+    /// Whether new work may be placed here: its agent reports, and it is not backing off after failed launches.
+    #[must_use]
+    pub fn takes_work(&self) -> bool {
+        self.contact == Contact::Ready && self.facts.is_some() && self.backoff_until.is_none()
+    }
+
+    /// Whether a GPU here that is with no attempt counts as idle; else it is unavailable.
+    #[must_use]
+    pub fn is_in_service(&self, gpu: &Gpu) -> bool {
+        self.contact == Contact::Ready && gpu.is_present
+    }
+}
+
 /// What an agent says of its node; committed when it changes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Facts {
@@ -72,7 +86,8 @@ pub struct Gpu {
     pub memory: Bytes,
     /// Whether the last facts had it.
     pub is_present: bool,
-    /// The attempt it is with, until proven empty.
+    /// The attempt it is with, until proven empty: one of [`State::attempts`](crate::state::State::attempts), or a
+    /// stray of [`State::strays`](crate::state::State::strays), whose end is ordered.
     pub holder: Option<AttemptId>,
 }
 

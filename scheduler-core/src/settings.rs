@@ -13,6 +13,8 @@ pub struct Settings {
     pub start_limit: Span,
     /// Grace of a preemption, where the job names none.
     pub grace: Span,
+    /// Grace in the free tier, where the job names none.
+    pub free_grace: Span,
     /// The longest grace a job may ask for.
     pub grace_max: Span,
     /// From the end signal to the kill of a cancelled job.
@@ -48,6 +50,7 @@ impl Default for Settings {
             cap: Span::from_hours(8),
             start_limit: Span::from_mins(10),
             grace: Span::from_secs(120),
+            free_grace: Span::from_secs(15),
             grace_max: Span::from_secs(600),
             cancel_grace: Span::from_secs(30),
             beat: Span::from_secs(5),

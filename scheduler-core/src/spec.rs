@@ -35,6 +35,8 @@ pub enum TermSource {
     Submission,
     /// A default that the owner of a budget on the path set.
     BudgetDefault,
+    /// Nobody said it, so the cautious value holds. Never the source of a tier.
+    Unsaid,
 }
 
 /// What a budget's owner sets for submissions that say nothing themselves; the nearest level up the path counts.

@@ -3,18 +3,20 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use crate::budget::Budget;
 use crate::command::Remembered;
 use crate::decision::Record;
 use crate::id::{
-    AttemptId, BudgetId, ClusterId, DecisionId, Epoch, JobId, LogIndex, Name, NodeId, RequestId, Revision,
-    SpecHash, Term, TokenHash,
+    AttemptId, BudgetId, ClusterId, DecisionId, Epoch, JobId, LogIndex, Name, NodeId, Rank, RequestId,
+    Revision, Slot, SpecHash, Term, TokenHash,
 };
 use crate::job::{Attempt, Job};
 use crate::node::{JoinToken, Node};
 use crate::principal::Principal;
 use crate::settings::Settings;
+use crate::spec::{Tier, Turn};
 use crate::table::Table;
 use crate::unit::Timestamp;
 
@@ -41,6 +43,51 @@ pub struct State {
     pub decisions: Table<DecisionId, Record>,
     /// Answers for retries.
     pub requests: Table<RequestId, Remembered>,
+    /// Processes that a node reported and nobody placed: their stop is ordered until they are gone.
+    pub strays: Table<(NodeId, AttemptId, Rank), Stray>,
+    /// Index: the jobs that wait, in line within each budget and tier.
+    pub line: Table<InLine, ()>,
+    /// Index: ended jobs whose GPUs are all free, by the moment from which they are only kept to be looked at.
+    pub ended: Table<(Timestamp, JobId), ()>,
+    /// Index: what changes by time alone, and when; `apply` runs it in this order before each command.
+    pub timers: Table<(Timestamp, Timer), ()>,
+}
+
+/// A waiting job's place: by budget and tier, then turn, then first submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InLine {
+    /// Its leaf.
+    pub budget: BudgetId,
+    /// Funded before free.
+    pub tier: Tier,
+    /// What its submission said about the others of its budget.
+    pub turn: Turn,
+    /// When it was first submitted.
+    pub submitted_at: Timestamp,
+    /// Itself.
+    pub job: JobId,
+}
+
+/// Something that changes by time alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// A started attempt's protection ends: nothing is set aside for it any more.
+    ProtectionOver(AttemptId),
+    /// A node takes work again after failed launches.
+    BackoffOver(NodeId),
+    /// A permission to join lapses.
+    JoinToken(TokenHash),
+    /// An answer is forgotten.
+    Request(RequestId),
+}
+
+/// A process that a node reported and nobody placed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Stray {
+    /// Since when it is known.
+    pub since: Timestamp,
+    /// The GPUs it holds here, as far as they were idle.
+    pub slots: Vec<Slot>,
 }
 
 /// One-of-a-kind facts of a control plane.

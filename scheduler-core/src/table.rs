@@ -135,6 +135,31 @@ impl<K: Ord, V> Table<K, V> {
     }
 }
 
+impl<K: Ord, V> Table<K, V> {
+    /// Returns every record that differs from `earlier`, among up to a chunk of neighbours each that don't: what a
+    /// check of the last change has to look at. `earlier` must be a clone that this table grew from.
+    pub fn touched_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = (&'a K, &'a V)> {
+        let mut at = 0;
+        self.spine
+            .iter()
+            .filter(move |chunk| {
+                let first = chunk.records.first().map(|(k, _)| k);
+                while let Some(old) = earlier.spine.get(at) {
+                    if Arc::ptr_eq(old, chunk) {
+                        at += 1;
+                        return false;
+                    }
+                    if old.records.last().map(|(k, _)| k) >= first {
+                        return true;
+                    }
+                    at += 1;
+                }
+                true
+            })
+            .flat_map(|chunk| chunk.records.iter().map(|(k, v)| (k, v)))
+    }
+}
+
 impl<K: Ord + Clone, V: Clone> Table<K, V> {
     /// Puts a record at `key` and returns the one it replaces.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
@@ -266,5 +291,29 @@ impl Hasher for Blake {
         let mut first = [0; 8];
         first.copy_from_slice(&hash.as_bytes()[..8]);
         u64::from_le_bytes(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::Table;
+
+    #[test]
+    fn touched_names_every_changed_record_and_little_else() {
+        let mut table: Table<u32, u32> = (0..2_000).map(|n| (n, n)).collect();
+        let earlier = table.clone();
+        assert_eq!(table.touched_since(&earlier).count(), 0);
+        table.insert(7, 70);
+        table.remove(&1_000);
+        table.insert(3_000, 1);
+        let touched: Vec<u32> = table.touched_since(&earlier).map(|(k, _)| *k).collect();
+        assert!(touched.contains(&7) && touched.contains(&3_000), "{touched:?}");
+        assert!(touched.len() <= 3 * 65, "{}", touched.len());
+        let mut small: Table<u32, u32> = Table::default();
+        let none = small.clone();
+        small.insert(1, 1);
+        assert_eq!(small.touched_since(&none).count(), 1);
     }
 }
