@@ -13,6 +13,7 @@ use crate::id::{
     Revision, Slot, SpecHash, Term, TokenHash,
 };
 use crate::job::{Attempt, Job};
+use crate::ledger::Books;
 use crate::node::{JoinToken, Node};
 use crate::principal::Principal;
 use crate::settings::Settings;
@@ -37,6 +38,8 @@ pub struct State {
     pub jobs: Table<JobId, Job>,
     /// Attempts from placing until their GPUs are proven empty.
     pub attempts: Table<AttemptId, Attempt>,
+    /// Where GPU time went, and what budgets were charged for it.
+    pub books: Books,
     /// What nodes read, by content.
     pub launches: Table<SpecHash, Launch>,
     /// Why things were decided.

@@ -125,6 +125,36 @@ impl<K: Ord, V> Table<K, V> {
             .map(|(k, v)| (k, v))
     }
 
+    /// Returns the first record.
+    #[must_use]
+    pub fn first(&self) -> Option<(&K, &V)> {
+        let (key, value) = self.spine.first()?.records.first()?;
+        Some((key, value))
+    }
+
+    /// Returns the last record.
+    #[must_use]
+    pub fn last(&self) -> Option<(&K, &V)> {
+        let (key, value) = self.spine.last()?.records.last()?;
+        Some((key, value))
+    }
+
+    /// Returns the last record whose key is not above `key`.
+    pub fn at_or_before(&self, key: &K) -> Option<(&K, &V)> {
+        let chunks = self.spine.partition_point(|c| c.records.first().is_some_and(|(k, _)| k <= key));
+        let records = &self.spine[chunks.checked_sub(1)?].records;
+        let (found, value) = &records[records.partition_point(|(k, _)| k <= key).checked_sub(1)?];
+        Some((found, value))
+    }
+
+    /// Returns the first record whose key is above `key`.
+    pub fn after(&self, key: &K) -> Option<(&K, &V)> {
+        let chunk = self.spine.partition_point(|c| c.records.last().is_some_and(|(k, _)| k <= key));
+        let records = &self.spine.get(chunk)?.records;
+        let (found, value) = &records[records.partition_point(|(k, _)| k <= key)];
+        Some((found, value))
+    }
+
     fn chunk_of<Q: Ord + ?Sized>(&self, key: &Q) -> Option<usize>
     where
         K: Borrow<Q>,
@@ -231,6 +261,22 @@ impl<K: Ord + Clone, V: Clone> FromIterator<(K, V)> for Table<K, V> {
             table.insert(key, value);
         }
         table
+    }
+}
+
+impl<K: PartialEq, V: PartialEq> PartialEq for Table<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        let mine = self.spine.iter().flat_map(|chunk| &chunk.records);
+        self.len == other.len && mine.eq(other.spine.iter().flat_map(|chunk| &chunk.records))
+    }
+}
+
+impl<K: Eq, V: Eq> Eq for Table<K, V> {}
+
+impl<K: Hash, V: Hash> Hash for Table<K, V> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.len.hash(hasher);
+        hasher.write_u64(self.digest());
     }
 }
 

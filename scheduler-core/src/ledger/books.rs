@@ -1,0 +1,267 @@
+//! The books of all pools, and the ways in which lifecycle changes them.
+
+use alloc::sync::Arc;
+
+use super::{Account, Class, PoolBooks};
+use crate::budget::Budget;
+use crate::decision::UseOf;
+use crate::id::{BudgetId, Name};
+use crate::job::Attempt;
+use crate::spec::Tier;
+use crate::table::Table;
+use crate::unit::{ChargeMillis, GpuCount, MilliGpus, Span, Timestamp};
+
+/// A live attempt of the free tier counts at least this much time, so that a burst cannot sort ahead on old numbers.
+pub const FREE_FLOOR: Span = Span::from_hours(1);
+
+/// Breakpoints younger than this are all kept.
+const EXACT: Span = Span::from_hours(1);
+/// Of older ones, one for each of these.
+const STEP: Span = Span::from_mins(1);
+/// Breakpoints are kept this much longer than the window.
+const SLACK: Span = Span::from_hours(1);
+
+/// The books of every pool.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Books {
+    pools: Table<Name, Arc<PoolBooks>>,
+    thinned: Timestamp,
+}
+
+/// One attempt as the books see it: whose account, at which rate, and the points it passed.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// Its pool.
+    pub pool: &'a Name,
+    /// Its budgets from the root down to the leaf.
+    pub path: &'a [BudgetId],
+    /// Funded or free.
+    pub tier: Tier,
+    /// What it is charged a millisecond.
+    pub rate: MilliGpus,
+    /// The length of its protection.
+    pub protection: Span,
+    /// Its go, if it passed.
+    pub go: Option<Timestamp>,
+    /// Its start, if it passed.
+    pub started: Option<Timestamp>,
+}
+
+impl<'a> Run<'a> {
+    /// Returns an attempt as the books see it; `path` is that of its budget, root first.
+    #[must_use]
+    pub fn of(attempt: &'a Attempt, path: &'a [BudgetId]) -> Self {
+        Self {
+            pool: &attempt.pool,
+            path,
+            tier: attempt.tier,
+            rate: attempt.rate,
+            protection: attempt.protection,
+            go: attempt.go_at,
+            started: attempt.started_at,
+        }
+    }
+
+    /// Returns the span that is set aside for it when it is placed.
+    fn aside(&self) -> Span {
+        match self.tier {
+            Tier::Funded => self.protection,
+            Tier::Free => FREE_FLOOR,
+        }
+    }
+
+    /// Returns when what was set aside is used up, if it began to be.
+    fn aside_until(&self) -> Option<Timestamp> {
+        match self.tier {
+            Tier::Funded => self.started.map(|at| at.plus(self.protection)),
+            Tier::Free => self.go.map(|at| at.plus(FREE_FLOOR)),
+        }
+    }
+}
+
+impl Books {
+    /// Makes the books from what [`Books::pools`] and [`Books::thinned`] gave.
+    #[must_use]
+    pub fn from_parts(pools: Table<Name, Arc<PoolBooks>>, thinned: Timestamp) -> Self {
+        Self { pools, thinned }
+    }
+
+    /// Returns all pools' books.
+    #[must_use]
+    pub fn pools(&self) -> &Table<Name, Arc<PoolBooks>> {
+        &self.pools
+    }
+
+    /// Returns up to when the curves were thinned.
+    #[must_use]
+    pub fn thinned(&self) -> Timestamp {
+        self.thinned
+    }
+
+    /// Returns one pool's books; none before its first GPU.
+    #[must_use]
+    pub fn pool(&self, pool: &Name) -> Option<&PoolBooks> {
+        self.pools.get(pool).map(|books| &**books)
+    }
+
+    /// New GPUs are in the pool from `at` on, in `class`.
+    pub fn gpus_added(&mut self, pool: &Name, count: GpuCount, class: Class, at: Timestamp) {
+        let books = self.pool_mut(pool);
+        books.since = Some(books.since.map_or(at, |since| since.min(at)));
+        books.installed.rise(at, u64::from(count.get()));
+        class_mut(books, class).rise(at, u64::from(count.get()));
+    }
+
+    /// GPUs that were in `class` are not in the pool any more, from `at` on.
+    ///
+    /// # Panics
+    /// When there are fewer of them in that class.
+    pub fn gpus_removed(&mut self, pool: &Name, count: GpuCount, class: Class, at: Timestamp) {
+        let books = self.pool_mut(pool);
+        books.installed.fall(at, u64::from(count.get()));
+        class_mut(books, class).fall(at, u64::from(count.get()));
+    }
+
+    /// GPUs in class `from` are in class `to` from `at` on. A late report names a moment in the past: both sides are
+    /// corrected back to it. `at` is not before those GPUs came into `from`.
+    ///
+    /// # Panics
+    /// When there are fewer of them in `from`.
+    pub fn reclass(&mut self, pool: &Name, count: GpuCount, from: Class, to: Class, at: Timestamp) {
+        if from == to || count.get() == 0 {
+            return;
+        }
+        let books = self.pool_mut(pool);
+        class_mut(books, from).fall(at, u64::from(count.get()));
+        class_mut(books, to).rise(at, u64::from(count.get()));
+    }
+
+    /// An attempt was placed: its protection is set aside (in the free tier [`FREE_FLOOR`]). Before its go.
+    pub fn placed(&mut self, run: &Run<'_>) {
+        self.on_path(run, |account| account.set_aside.fix(run.rate, run.aside()));
+    }
+
+    /// A placed attempt passed its go at `at`, not after `now`: charge runs from there. `run` is as it was before.
+    pub fn go(&mut self, run: &Run<'_>, at: Timestamp, now: Timestamp) {
+        self.on_path(run, |account| {
+            account.curve.rise(at, run.rate.get());
+            if run.tier == Tier::Free {
+                account.set_aside.unfix(run.rate, FREE_FLOOR);
+                account.set_aside.run(run.rate, at.plus(FREE_FLOOR), now);
+            }
+        });
+    }
+
+    /// All ranks of an attempt had a process at `at`, not after `now`: what was set aside declines from there. `run`
+    /// is as it was before.
+    pub fn started(&mut self, run: &Run<'_>, at: Timestamp, now: Timestamp) {
+        if run.tier == Tier::Free {
+            return;
+        }
+        self.on_path(run, |account| {
+            account.set_aside.unfix(run.rate, run.protection);
+            account.set_aside.run(run.rate, at.plus(run.protection), now);
+        });
+    }
+
+    /// An attempt ended at `at`, not before its go and not after `now`: charge after `at` is taken back, and what is
+    /// still set aside leaves.
+    pub fn ended(&mut self, run: &Run<'_>, at: Timestamp, now: Timestamp) {
+        self.on_path(run, |account| {
+            if let Some(go) = run.go {
+                account.curve.fall(at.max(go), run.rate.get());
+            }
+            match run.aside_until() {
+                None => account.set_aside.unfix(run.rate, run.aside()),
+                Some(end) => account.set_aside.stop(run.rate, end, now),
+            }
+        });
+    }
+
+    /// Returns a budget's use in a pool: its charge in the window, what it has set aside, what its share is worth.
+    #[must_use]
+    pub fn use_of(
+        &self,
+        budget: BudgetId,
+        pool: &Name,
+        tier: Tier,
+        tree: &Table<BudgetId, Budget>,
+        window: Span,
+        now: Timestamp,
+    ) -> UseOf {
+        let books = self.pool(pool);
+        let account = books.and_then(|books| books.account(budget, tier));
+        UseOf {
+            budget,
+            charged: account.map_or(ChargeMillis::ZERO, |account| account.charged(window, now)),
+            set_aside: account.map_or(ChargeMillis::ZERO, |account| account.set_aside(now)),
+            allocation: books.map_or(ChargeMillis::ZERO, |books| books.allocation(budget, tree, window, now)),
+        }
+    }
+
+    /// Merges old breakpoints: all of the last hour stay, then one a minute, none older than the window and an hour.
+    /// Does nothing within a minute of the last time, so it may be called with every entry.
+    pub fn thin(&mut self, window: Span, now: Timestamp) {
+        let to = Timestamp::from_millis(now.minus(EXACT).as_millis() / STEP.as_millis() * STEP.as_millis());
+        let from = self.thinned;
+        if to <= from {
+            return;
+        }
+        let oldest = now.minus(window).minus(SLACK);
+        let names: alloc::vec::Vec<Name> = self.pools.keys().cloned().collect();
+        for name in &names {
+            let books = self.pool_mut(name);
+            books.installed.thin(from, to, STEP, oldest);
+            thin_classes(books, from, to, oldest);
+            thin_accounts(books, from, to, oldest);
+        }
+        self.thinned = to;
+    }
+
+    fn pool_mut(&mut self, pool: &Name) -> &mut PoolBooks {
+        if !self.pools.contains(pool) {
+            self.pools.insert(pool.clone(), Arc::default());
+        }
+        Arc::make_mut(self.pools.get_mut(pool).expect("it was there or was just put there"))
+    }
+
+    fn on_path(&mut self, run: &Run<'_>, change: impl Fn(&mut Account)) {
+        let books = self.pool_mut(run.pool);
+        for &budget in run.path {
+            let key = (budget, run.tier);
+            if !books.accounts.contains(&key) {
+                books.accounts.insert(key, Arc::default());
+            }
+            let account = books.accounts.get_mut(&key).expect("it was there or was just put there");
+            change(Arc::make_mut(account));
+        }
+    }
+}
+
+fn class_mut(books: &mut PoolBooks, class: Class) -> &mut super::Curve {
+    if !books.classes.contains(&class) {
+        books.classes.insert(class, super::Curve::default());
+    }
+    books.classes.get_mut(&class).expect("it was there or was just put there")
+}
+
+fn thin_classes(books: &mut PoolBooks, from: Timestamp, to: Timestamp, oldest: Timestamp) {
+    let due = |(class, curve): (&Class, &super::Curve)| {
+        curve.has_points_to_thin(from, to, oldest).then_some(*class)
+    };
+    let classes: alloc::vec::Vec<Class> = books.classes.iter().filter_map(due).collect();
+    for class in classes {
+        class_mut(books, class).thin(from, to, STEP, oldest);
+    }
+}
+
+fn thin_accounts(books: &mut PoolBooks, from: Timestamp, to: Timestamp, oldest: Timestamp) {
+    let due = |(key, account): (&(BudgetId, Tier), &Arc<Account>)| {
+        account.curve.has_points_to_thin(from, to, oldest).then_some(*key)
+    };
+    let keys: alloc::vec::Vec<(BudgetId, Tier)> = books.accounts.iter().filter_map(due).collect();
+    for key in keys {
+        let account = books.accounts.get_mut(&key).expect("the key was just listed");
+        Arc::make_mut(account).curve.thin(from, to, STEP, oldest);
+    }
+}

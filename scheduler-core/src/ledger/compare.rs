@@ -1,0 +1,62 @@
+//! Use compared: lower goes first, exactly.
+
+use core::cmp::Ordering;
+
+use crate::decision::UseOf;
+
+impl UseOf {
+    /// Compares two uses: the lower one is less and goes first; ties by more headroom, then by id. With allocation 0 a
+    /// budget goes after everyone else.
+    #[must_use]
+    pub fn cmp_use(&self, other: &Self) -> Ordering {
+        self.cmp_ratio(other)
+            .then_with(|| other.headroom().cmp(&self.headroom()))
+            .then_with(|| self.budget.cmp(&other.budget))
+    }
+
+    /// Compares the plain ratios, cross-multiplied; with allocation 0 a use is infinite.
+    #[must_use]
+    pub fn cmp_ratio(&self, other: &Self) -> Ordering {
+        match (self.allocation.get(), other.allocation.get()) {
+            (0, 0) => Ordering::Equal,
+            (0, _) => Ordering::Greater,
+            (_, 0) => Ordering::Less,
+            (mine, theirs) => product(self.booked(), theirs).cmp(&product(other.booked(), mine)),
+        }
+    }
+
+    /// Returns charged + set aside, in milli-GPU-milliseconds.
+    #[must_use]
+    pub fn booked(&self) -> u128 {
+        self.charged.get().saturating_add(self.set_aside.get())
+    }
+
+    /// Returns allocation - charged - set aside, in milli-GPU-milliseconds: below zero when more was used than the
+    /// share is worth.
+    #[must_use]
+    pub fn headroom(&self) -> i128 {
+        let signed = |amount: u128| i128::try_from(amount).unwrap_or(i128::MAX);
+        signed(self.allocation.get()).saturating_sub(signed(self.booked()))
+    }
+
+    /// Returns use in thousandths, rounded down, for display; none with allocation 0 and something booked.
+    #[must_use]
+    pub fn per_mille(&self) -> Option<u64> {
+        match self.allocation.get() {
+            0 => (self.booked() == 0).then_some(0),
+            worth => Some(u64::try_from(self.booked().saturating_mul(1000) / worth).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+/// Returns a x b in 256 bits, high half first.
+fn product(a: u128, b: u128) -> (u128, u128) {
+    const HALF: u32 = 64;
+    const LOW: u128 = (1 << HALF) - 1;
+    let (a_high, a_low, b_high, b_low) = (a >> HALF, a & LOW, b >> HALF, b & LOW);
+    let low = a_low * b_low;
+    let (middle, is_over) = (a_high * b_low).overflowing_add(a_low * b_high);
+    let (sum, is_carried) = low.overflowing_add(middle << HALF);
+    let high = a_high * b_high + (middle >> HALF) + (u128::from(is_over) << HALF) + u128::from(is_carried);
+    (high, sum)
+}

@@ -1,0 +1,188 @@
+//! The books of one pool: what its GPUs did, and what its budgets were charged.
+
+use alloc::sync::Arc;
+
+use super::{Account, Curve};
+use crate::budget::Budget;
+use crate::id::BudgetId;
+use crate::spec::Tier;
+use crate::table::Table;
+use crate::unit::{ChargeMillis, GpuCount, GpuMillis, Share, Span, Timestamp};
+
+/// What a GPU is booked to: at every millisecond exactly one of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// On a ready node with no attempt, reserved or not.
+    Idle,
+    /// Its node takes no work and it has no attempt.
+    Unavailable,
+    /// With an attempt before its go.
+    Handover,
+    /// With an attempt after its end, until proven empty; a failed launch that was the node's fault.
+    Overhead,
+    /// With an attempt from its go to its end.
+    Occupied {
+        /// The leaf.
+        budget: BudgetId,
+        /// Funded or free.
+        tier: Tier,
+    },
+}
+
+/// How many GPUs are in a class, and the GPU time spent in it so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tally {
+    /// GPUs in it now.
+    pub count: GpuCount,
+    /// GPU time in it since the beginning: exact.
+    pub time: GpuMillis,
+}
+
+/// The books of one pool.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct PoolBooks {
+    pub(super) since: Option<Timestamp>,
+    pub(super) installed: Curve,
+    pub(super) classes: Table<Class, Curve>,
+    pub(super) accounts: Table<(BudgetId, Tier), Arc<Account>>,
+}
+
+impl PoolBooks {
+    /// Makes a pool's books from their parts.
+    #[must_use]
+    pub fn from_parts(
+        since: Option<Timestamp>,
+        installed: Curve,
+        classes: Table<Class, Curve>,
+        accounts: Table<(BudgetId, Tier), Arc<Account>>,
+    ) -> Self {
+        Self { since, installed, classes, accounts }
+    }
+
+    /// Returns when its first GPU came.
+    #[must_use]
+    pub fn since(&self) -> Option<Timestamp> {
+        self.since
+    }
+
+    /// Returns the curve of its GPUs over time.
+    #[must_use]
+    pub fn installed_curve(&self) -> &Curve {
+        &self.installed
+    }
+
+    /// Returns the curve of each class that was ever used.
+    #[must_use]
+    pub fn class_curves(&self) -> &Table<Class, Curve> {
+        &self.classes
+    }
+
+    /// Returns the accounts by budget and tier.
+    #[must_use]
+    pub fn accounts(&self) -> &Table<(BudgetId, Tier), Arc<Account>> {
+        &self.accounts
+    }
+
+    /// Returns the account of a budget in a tier; none if it was never used.
+    #[must_use]
+    pub fn account(&self, budget: BudgetId, tier: Tier) -> Option<&Account> {
+        self.accounts.get(&(budget, tier)).map(|account| &**account)
+    }
+
+    /// Returns how many GPUs it has, and the GPU time they make so far.
+    #[must_use]
+    pub fn installed(&self, now: Timestamp) -> Tally {
+        tally(&self.installed, now)
+    }
+
+    /// Returns how many GPUs are in a class, and the GPU time spent in it so far.
+    #[must_use]
+    pub fn in_class(&self, class: Class, now: Timestamp) -> Tally {
+        self.classes
+            .get(&class)
+            .map_or(Tally { count: GpuCount::new(0), time: GpuMillis::new(0) }, |curve| tally(curve, now))
+    }
+
+    /// Returns every class that was ever used with its tally, in the order of [`Class`].
+    pub fn by_class(&self, now: Timestamp) -> impl Iterator<Item = (Class, Tally)> + '_ {
+        self.classes.iter().map(move |(&class, curve)| (class, tally(curve, now)))
+    }
+
+    /// Returns the GPU time spent in a class between two moments.
+    #[must_use]
+    pub fn time_in_class(&self, class: Class, from: Timestamp, to: Timestamp) -> GpuMillis {
+        gpu_millis(self.classes.get(&class).map_or(0, |curve| curve.between(from, to)))
+    }
+
+    /// Returns how many GPUs are in service now: all but the unavailable.
+    #[must_use]
+    pub fn in_service(&self) -> GpuCount {
+        let unavailable = self.classes.get(&Class::Unavailable).map_or(0, Curve::rate);
+        gpu_count(self.installed.rate().saturating_sub(unavailable))
+    }
+
+    /// Returns the capacity in service over the whole window `[now - window, now]`, in milli-GPU-milliseconds. Time
+    /// before the pool's first GPU counts at the mean since then.
+    #[must_use]
+    pub fn capacity(&self, window: Span, now: Timestamp) -> ChargeMillis {
+        let Some(since) = self.since else {
+            return ChargeMillis::ZERO;
+        };
+        let from = now.minus(window).max(since);
+        let age = now.since(from);
+        if age.is_zero() {
+            return ChargeMillis::new(milli(u128::from(self.in_service().get()) * ms(window)));
+        }
+        let unavailable = self.classes.get(&Class::Unavailable).map_or(0, |curve| curve.between(from, now));
+        let measured = milli(self.installed.between(from, now).saturating_sub(unavailable));
+        ChargeMillis::new(if age < window { measured * ms(window) / ms(age) } else { measured })
+    }
+
+    /// Returns what a budget's share is worth in the window: level by level, rounded down. A budget that isn't in the
+    /// tree is worth nothing.
+    #[must_use]
+    pub fn allocation(
+        &self,
+        budget: BudgetId,
+        tree: &Table<BudgetId, Budget>,
+        window: Span,
+        now: Timestamp,
+    ) -> ChargeMillis {
+        let mut shares = alloc::vec::Vec::new();
+        let mut at = Some(budget);
+        while let Some(id) = at {
+            let Some(record) = tree.get(&id) else {
+                return ChargeMillis::ZERO;
+            };
+            shares.push(record.share);
+            at = record.parent;
+        }
+        shares.iter().rev().fold(self.capacity(window, now), |part, &share| part_of(part, share))
+    }
+}
+
+/// Returns `share` of `whole`, rounded down.
+#[must_use]
+pub(super) fn part_of(whole: ChargeMillis, share: Share) -> ChargeMillis {
+    ChargeMillis::new(whole.get() * u128::from(share.ppm()) / u128::from(Share::WHOLE.ppm()))
+}
+
+fn tally(curve: &Curve, now: Timestamp) -> Tally {
+    Tally { count: gpu_count(curve.rate()), time: gpu_millis(curve.total(now)) }
+}
+
+fn gpu_count(rate: u64) -> GpuCount {
+    GpuCount::new(u32::try_from(rate).expect("a pool has fewer than 2^32 GPUs"))
+}
+
+fn gpu_millis(total: u128) -> GpuMillis {
+    GpuMillis::new(u64::try_from(total).expect("2^64 GPU-ms are 500,000 years of 1,000 GPUs"))
+}
+
+fn milli(gpu_ms: u128) -> u128 {
+    gpu_ms * 1000
+}
+
+fn ms(span: Span) -> u128 {
+    u128::from(span.as_millis())
+}
