@@ -5,7 +5,8 @@ use std::path::Path;
 
 use prost_build::Config;
 
-const FILES: [&str; 5] = ["terms.proto", "agent.proto", "control.proto", "peer.proto", "state.proto"];
+const FILES: [&str; 6] =
+    ["terms.proto", "agent.proto", "control.proto", "peer.proto", "log.proto", "state.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let files: Vec<String> =

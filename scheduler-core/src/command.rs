@@ -306,6 +306,48 @@ pub enum Code {
     Internal = 1901,
 }
 
+impl Code {
+    /// Every code.
+    pub const ALL: [Self; 24] = [
+        Self::BadSpec,
+        Self::AboveCap,
+        Self::AboveTimeLimit,
+        Self::NoTier,
+        Self::ImpossibleShape,
+        Self::UnknownBudget,
+        Self::InnerBudget,
+        Self::ClosedBudget,
+        Self::NoAllocation,
+        Self::OverWhole,
+        Self::BadTree,
+        Self::NotAllowed,
+        Self::NotFound,
+        Self::NameTaken,
+        Self::BadJoinToken,
+        Self::Simulated,
+        Self::Conflict,
+        Self::Expired,
+        Self::Stale,
+        Self::WrongTerm,
+        Self::Full,
+        Self::SafeMode,
+        Self::Founding,
+        Self::Internal,
+    ];
+
+    /// Returns its number, as in `B1203`.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// Returns the code of a number.
+    #[must_use]
+    pub fn of(number: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|code| code.number() == number)
+    }
+}
+
 /// An outcome that a retry gets again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Remembered {
