@@ -1,0 +1,7 @@
+//! The shim as a process: launches, limits, stops, exits, and what happens when the shim itself dies.
+
+mod ends;
+mod launches;
+mod nurses;
+mod stops;
+mod support;
