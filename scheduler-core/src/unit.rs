@@ -94,6 +94,24 @@ impl Span {
     }
 }
 
+impl fmt::Display for Span {
+    /// Writes it exactly, as people do: `7d`, `1h30m`, `250ms`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_zero() {
+            return f.write_str("0s");
+        }
+        let mut rest = self.0;
+        for (unit, ms) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)] {
+            let whole = rest / ms;
+            rest %= ms;
+            if whole > 0 {
+                write!(f, "{whole}{unit}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// GPU time, in GPU-milliseconds: eight GPUs for one second are 8,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GpuMillis(u64);
@@ -229,6 +247,29 @@ impl Share {
     #[must_use]
     pub const fn ppm(self) -> u32 {
         self.0
+    }
+
+    /// Returns this part of that part, rounded down.
+    #[must_use]
+    pub fn of(self, other: Self) -> Self {
+        let product = u64::from(self.0) * u64::from(other.0) / u64::from(Self::WHOLE.0);
+        Self(u32::try_from(product).expect("a part of a part is at most the whole"))
+    }
+}
+
+impl fmt::Display for Share {
+    /// Writes it exactly, in percent: `12.5%`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, mut part) = (self.0 / 10_000, self.0 % 10_000);
+        if part == 0 {
+            return write!(f, "{whole}%");
+        }
+        let mut digits = 4;
+        while part % 10 == 0 {
+            part /= 10;
+            digits -= 1;
+        }
+        write!(f, "{whole}.{part:0digits$}%")
     }
 }
 

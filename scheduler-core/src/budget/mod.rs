@@ -1,54 +1,20 @@
-//! The budget tree: who may use which part of the GPU time.
+//! The budget tree: who may use which part of the GPU time (DESIGN 3).
+//!
+//! The tree in state is a table of [`Budget`]s that name their parent and children. People write it as a file, a
+//! [`TreeNode`]; [`diff`] says what a file would change, [`apply_tree`] checks the rights to each change and makes it.
 
-use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
+mod check;
+mod diff;
+mod edit;
+mod lookup;
+mod record;
+mod rights;
+mod suggest;
 
-use crate::id::{BudgetId, Name};
-use crate::spec::ContractDefaults;
-use crate::unit::Share;
-
-/// The longest path below the root, and the most budgets of a tree.
-pub const DEPTH_MAX: usize = 16;
-/// The most budgets of one tree.
-pub const COUNT_MAX: usize = 10_000;
-
-/// The root's id.
-pub const ROOT: BudgetId = BudgetId::new(0);
-
-/// A node of the tree; jobs are submitted to leaves.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Budget {
-    /// Its level of the path.
-    pub name: Name,
-    /// The budget above; none for the root.
-    pub parent: Option<BudgetId>,
-    /// Its children, by id.
-    pub children: BTreeSet<BudgetId>,
-    /// The part of the parent it may use.
-    pub share: Share,
-    /// The principal who edits what is below it.
-    pub owner: Option<Name>,
-    /// Principals who may submit here and below.
-    pub members: BTreeSet<Name>,
-    /// What a submission takes where it says nothing itself.
-    pub defaults: ContractDefaults,
-    /// Closed: takes no submissions, lets work finish.
-    pub is_closed: bool,
-}
-
-/// A tree as a file says it: what `budget apply` asks for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct TreeNode {
-    /// Its level of the path.
-    pub name: Name,
-    /// The part of the parent; the root's is the whole.
-    pub share: Share,
-    /// The principal who edits what is below it.
-    pub owner: Option<Name>,
-    /// Principals who may submit here and below.
-    pub members: BTreeSet<Name>,
-    /// What a submission takes where it says nothing itself.
-    pub defaults: ContractDefaults,
-    /// The budgets below.
-    pub children: Vec<TreeNode>,
-}
+pub use diff::{Change, What, diff};
+pub use edit::{apply_tree, found};
+pub use lookup::{
+    defaults, effective_share, find, for_submission, is_leaf, is_worth_nothing, label, path, path_of, tree,
+};
+pub use record::{Budget, COUNT_MAX, DEPTH_MAX, ROOT, TreeNode};
+pub use rights::{is_member, is_operator, may_edit, owns};

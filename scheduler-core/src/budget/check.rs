@@ -1,0 +1,71 @@
+//! What a tree must satisfy, whoever wants it.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{COUNT_MAX, DEPTH_MAX, TreeNode};
+use crate::command::{Code, Rejection};
+use crate::unit::Share;
+
+/// The most siblings that a refusal names.
+const NAMED_MAX: usize = 20;
+
+/// Checks a tree as a file says it.
+///
+/// # Errors
+/// When siblings add up to more than their parent, share a name, or the tree is too deep or too large.
+pub(super) fn check(root: &TreeNode) -> Result<(), Rejection> {
+    if root.share != Share::WHOLE {
+        let what = format!("the root `{}` has a share of {}", root.name, root.share);
+        return Err(Rejection::new(Code::BadTree, what, "the root is all of it", String::from("write 100%")));
+    }
+    let mut count = 0;
+    check_below(root, root.name.as_str(), 0, &mut count)
+}
+
+fn check_below(node: &TreeNode, path: &str, depth: usize, count: &mut usize) -> Result<(), Rejection> {
+    *count += 1;
+    if *count > COUNT_MAX {
+        let what = format!("the tree has more than {COUNT_MAX} budgets");
+        return Err(Rejection::new(Code::BadTree, what, "", String::from("leave some out")));
+    }
+    if depth > DEPTH_MAX {
+        let what = format!("budget `{path}` is more than {DEPTH_MAX} levels below the root");
+        return Err(Rejection::new(Code::BadTree, what, "", String::from("flatten that branch")));
+    }
+    let mut names = BTreeSet::new();
+    if let Some(twice) = node.children.iter().find(|child| !names.insert(&child.name)) {
+        let what = format!("two budgets below `{path}` are called `{}`", twice.name);
+        let fix = String::from("give one another name");
+        return Err(Rejection::new(Code::BadTree, what, "a path names one budget", fix));
+    }
+    check_sum(node, path)?;
+    for child in &node.children {
+        check_below(child, &format!("{path}/{}", child.name), depth + 1, count)?;
+    }
+    Ok(())
+}
+
+fn check_sum(node: &TreeNode, path: &str) -> Result<(), Rejection> {
+    let sum: u64 = node.children.iter().map(|child| u64::from(child.share.ppm())).sum();
+    let Some(over) = sum.checked_sub(u64::from(Share::WHOLE.ppm())).filter(|over| *over > 0) else {
+        return Ok(());
+    };
+    let mut siblings: Vec<String> =
+        node.children.iter().take(NAMED_MAX).map(|child| format!("{} {}", child.name, child.share)).collect();
+    if node.children.len() > NAMED_MAX {
+        siblings.push(format!("and {} more", node.children.len() - NAMED_MAX));
+    }
+    let (sum, over) = (percent(sum), percent(over));
+    let what = format!("the budgets below `{path}` add up to {sum}: {}", siblings.join(", "));
+    let why = "siblings divide what their parent has";
+    Err(Rejection::new(Code::OverWhole, what, why, format!("take {over} away from them")))
+}
+
+/// Writes parts per million as a percentage, also above the whole.
+fn percent(ppm: u64) -> String {
+    let digits = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
+    format!("{}%", digits.trim_end_matches('0').trim_end_matches('.'))
+}

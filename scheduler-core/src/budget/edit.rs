@@ -1,0 +1,130 @@
+//! Changes of the tree in state.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::diff::{Change, diff};
+use super::lookup::{children_by_name, open_children};
+use super::{Budget, ROOT, TreeNode, may_edit};
+use crate::command::{Code, Rejection};
+use crate::id::{BudgetId, Name, Revision};
+use crate::principal::Actor;
+use crate::spec::ContractDefaults;
+use crate::state::State;
+use crate::unit::Share;
+
+/// Makes the root of a new tree.
+pub fn found(state: &mut State, name: Name, owner: Name) {
+    let root = Budget {
+        name,
+        parent: None,
+        children: BTreeSet::new(),
+        share: Share::WHOLE,
+        owner: Some(owner),
+        members: BTreeSet::new(),
+        defaults: ContractDefaults::default(),
+        is_closed: false,
+    };
+    state.budgets.insert(ROOT, root);
+    state.meta.next_budget = BudgetId::new(ROOT.get() + 1);
+    state.meta.tree = Revision::new(1);
+}
+
+/// Makes the tree in state what `file` says and returns what changed. If anything did, the tree has a new revision. A
+/// budget that the file leaves out is closed and worth nothing; one that it names again is reopened.
+///
+/// # Errors
+/// When the file is no tree, or `actor` may not make one of the changes; then nothing has changed.
+pub fn apply_tree(state: &mut State, file: &TreeNode, actor: &Actor) -> Result<Vec<Change>, Rejection> {
+    let changes = diff(state, file)?;
+    changes.iter().try_for_each(|change| check_right(state, actor, change))?;
+    if changes.is_empty() {
+        return Ok(changes);
+    }
+    if let Some(root) = state.budgets.get_mut(&ROOT) {
+        root.name = file.name.clone();
+    }
+    update(state, ROOT, file);
+    state.meta.tree = Revision::new(state.meta.tree.get() + 1);
+    Ok(changes)
+}
+
+fn check_right(state: &State, actor: &Actor, change: &Change) -> Result<(), Rejection> {
+    // A new budget is below `above`, so `above`'s own owner may open it; an existing one is judged by itself.
+    let is_allowed = match (change.id, actor) {
+        (Some(id), actor) => may_edit(state, actor, id),
+        (None, Actor::Principal(who)) => {
+            super::owns(state, who, change.above) || super::is_operator(state, who)
+        }
+        (None, Actor::Agent(_) | Actor::Replica(_)) => false,
+    };
+    if is_allowed {
+        return Ok(());
+    }
+    let who = match actor {
+        Actor::Principal(name) => format!("`{name}`"),
+        Actor::Agent(_) | Actor::Replica(_) => String::from("a machine"),
+    };
+    let above = super::label(state, change.above);
+    let what = format!("{who} may not change budget `{}` ({})", change.budget, change.what);
+    let why = "an owner edits what is below, never its own budget";
+    let fix = format!("ask the owner of `{above}` or of one above it, or an operator");
+    Err(Rejection::new(Code::NotAllowed, what, why, fix))
+}
+
+fn update(state: &mut State, id: BudgetId, file: &TreeNode) {
+    let budget = state.budgets.get_mut(&id).expect("the caller found it or made it");
+    budget.share = file.share;
+    budget.owner.clone_from(&file.owner);
+    budget.members.clone_from(&file.members);
+    budget.defaults = file.defaults.clone();
+    budget.is_closed = false;
+    let stays: BTreeSet<&Name> = file.children.iter().map(|child| &child.name).collect();
+    let budget = state.budgets.get(&id).expect("the caller found it or made it");
+    let existing: BTreeMap<Name, BudgetId> =
+        children_by_name(state, budget).into_iter().map(|(name, id)| (name.clone(), id)).collect();
+    for (_, child) in existing.iter().filter(|(name, _)| !stays.contains(name)) {
+        close(state, *child);
+    }
+    for below in &file.children {
+        let child = existing.get(&below.name).copied().unwrap_or_else(|| open(state, id, below));
+        update(state, child, below);
+    }
+}
+
+fn open(state: &mut State, parent: BudgetId, file: &TreeNode) -> BudgetId {
+    let id = state.meta.next_budget;
+    state.meta.next_budget =
+        BudgetId::new(id.get().checked_add(1).expect("fewer than 2^32 budgets in a life"));
+    let budget = Budget {
+        name: file.name.clone(),
+        parent: Some(parent),
+        children: BTreeSet::new(),
+        share: file.share,
+        owner: None,
+        members: BTreeSet::new(),
+        defaults: ContractDefaults::default(),
+        is_closed: false,
+    };
+    state.budgets.insert(id, budget);
+    let above = state.budgets.get_mut(&parent).expect("the caller found it or made it");
+    above.children.insert(id);
+    id
+}
+
+/// Closes a budget and all below it. Their shares go back, so that the open siblings may use them.
+fn close(state: &mut State, id: BudgetId) {
+    let Some(budget) = state.budgets.get(&id) else {
+        return;
+    };
+    let below: Vec<BudgetId> = open_children(state, budget).map(|(child, _)| child).collect();
+    for child in below {
+        close(state, child);
+    }
+    if let Some(budget) = state.budgets.get_mut(&id) {
+        budget.is_closed = true;
+        budget.share = Share::default();
+    }
+}
