@@ -90,9 +90,11 @@ pub const BANS: &[Ban] = &[
 /// The modules that may read the wall clock.
 const WALL_CLOCKS: &[&str] = &["/clock.rs"];
 
-/// The modules that may read any clock: those above, and those that measure how long something took.
+/// The modules that may read a monotonic clock: those above, and those that wait for a disk, a link or a process.
 const TIMERS: &[&str] = &[
     "/clock.rs",
+    // Waits for disks and peers; what it stores carries no time of its own.
+    "raft-store/src/",
     // Waits for an event as long as its caller said, like the library it stands in for.
     "node-agent/fake-nvml/src/events.rs",
     "xtask/src/commands/step.rs",
@@ -101,8 +103,8 @@ const TIMERS: &[&str] = &[
 /// The places that may end the process themselves.
 const EXITS: &[&str] = &["/main.rs"];
 
-/// The functions that poll with a deadline, and so have to wait between two looks.
-const POLLS: &[&str] = &[];
+/// The files of functions that poll with a deadline, and so have to wait between two looks.
+const POLLS: &[&str] = &["/support.rs", "/poll.rs"];
 
 /// Returns the files and functions that are too long.
 pub fn lengths(text: &Text) -> Vec<Finding> {

@@ -2,9 +2,11 @@
 
 mod bench;
 mod built;
+mod deploy;
 mod example;
 mod house;
 mod pages;
 mod rules;
+mod settings;
 mod source;
 mod steps;

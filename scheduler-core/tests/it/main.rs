@@ -1,4 +1,0 @@
-//! What the core decides, shown through its public face.
-
-mod lab;
-mod plan;
