@@ -22,7 +22,11 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "proto", uses: &["scheduler-core"], tests_use: &[] },
     Layer { name: "raft-store", uses: &[], tests_use: &["xtask"] },
     Layer { name: "server", uses: &["scheduler-core", "proto", "raft-store"], tests_use: &["xtask"] },
-    Layer { name: "node-agent", uses: &["scheduler-core", "proto"], tests_use: &["xtask"] },
+    Layer {
+        name: "node-agent",
+        uses: &["scheduler-core", "proto", "shim"],
+        tests_use: &["xtask", "fake-nvml"],
+    },
     Layer { name: "shim", uses: &[], tests_use: &["xtask"] },
     Layer { name: "fake-nvml", uses: &[], tests_use: &[] },
     Layer { name: "cli", uses: &["scheduler-core", "proto", "server", "node-agent"], tests_use: &["xtask"] },
