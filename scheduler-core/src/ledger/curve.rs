@@ -69,10 +69,10 @@ impl Curve {
     /// # Panics
     /// When no such rise is in the curve: the caller's books are broken.
     pub fn fall(&mut self, at: Timestamp, rate: u64) {
-        self.rate = self.rate.checked_sub(rate).expect("what falls has risen before");
-        // A moment before all that is kept: its part of the total is in every kept point, and stays there.
+        // A moment before all that is kept: what was added up to it is in every kept point, and stays there.
         let is_kept = self.points.first().is_some_and(|(&first, _)| first <= at);
         let before = self.total(at);
+        self.rate = self.rate.checked_sub(rate).expect("what falls has risen before");
         for key in self.moments_after(at) {
             let taken = u128::from(rate) * u128::from(key.since(at).as_millis());
             let total = self.points.get_mut(&key).expect("the moment was just listed");
