@@ -72,6 +72,53 @@ fn arguments(line: &str) -> Vec<String> {
     arguments
 }
 
+/// Returns the shown commands that `help` does not know: no such subcommand, or no such flag on it.
+///
+/// `help` answers what `PROGRAM SUBCOMMANDS… --help` prints, or `None` if that fails.
+pub fn unknown(shown: &[Shown], mut help: impl FnMut(&[String]) -> Option<String>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for command in shown {
+        let mut path: Vec<String> = Vec::new();
+        let mut text = help(&path).unwrap_or_default();
+        let mut words = command.arguments.iter().peekable();
+        while let Some(word) = words.peek().filter(|word| subcommands(&text).contains(word.as_str())) {
+            path.push((*word).clone());
+            words.next();
+            text = help(&path).unwrap_or_default();
+        }
+        let mut add = |what: String| findings.push(Finding::new(&command.path, command.line, what));
+        let is_group = !subcommands(&text).is_empty();
+        match words.peek() {
+            Some(word) if is_group && !word.starts_with('-') => {
+                add(format!("`{} {}` has no subcommand `{word}`", command.program, path.join(" ")));
+            }
+            _ => {
+                let flags = words.take_while(|word| *word != "--").filter(|word| word.starts_with('-'));
+                let missing = flags.filter(|flag| !knows(&text, flag.split('=').next().unwrap_or(flag)));
+                missing.for_each(|flag| add(format!("`{}` has no flag `{flag}`", path.join(" "))));
+            }
+        }
+    }
+    findings
+}
+
+/// Returns the subcommands that a help text lists below `Commands:`.
+fn subcommands(help: &str) -> BTreeSet<&str> {
+    let listed = help.lines().skip_while(|line| line.trim() != "Commands:").skip(1);
+    listed
+        .take_while(|line| line.starts_with(' ') || line.is_empty())
+        // Names are indented by two; what is indented deeper continues a description.
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect()
+}
+
+fn knows(help: &str, flag: &str) -> bool {
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-');
+    let starts = |before: &str| before.is_empty() || before.ends_with([' ', '\n', '[']);
+    help.match_indices(flag).any(|(at, _)| starts(&help[..at]) && ends(&help[at + flag.len()..]))
+}
+
 /// Returns relative links of the pages that lead to no file.
 pub fn dead_links(texts: &[Text]) -> Vec<Finding> {
     let mut known: BTreeSet<String> = BTreeSet::new();

@@ -88,6 +88,25 @@ fn a_dead_link_and_a_shown_command_are_found() {
     );
 }
 
+#[test]
+fn a_shown_command_or_flag_that_does_not_exist_is_found() {
+    let page = "```\n$ bursar job show 4190 --json\n$ bursar job shew 4190\n$ bursar submit a.yaml -- python3 --fast\n\
+                $ bursar job show 1 --jsonl\n$ bursar frob\n```\n";
+    let shown = docs::commands(&[Text::new("docs/a.md", page)]);
+    let help = |path: &[String]| {
+        let text = match path.join(" ").as_str() {
+            "" => "Usage\n\nCommands:\n  submit  Submits\n  job     Shows\n\nOptions:\n  -h, --help\n",
+            "job" => "Commands:\n  show  One job,\n        submit included\n",
+            "job show" => "Options:\n      --json  as JSON\n",
+            "submit" => "Options:\n  -h, --help\n",
+            _ => return None,
+        };
+        Some(text.to_owned())
+    };
+    let findings = docs::unknown(&shown, help);
+    found(&findings, &[(3, "subcommand `shew`"), (5, "flag `--jsonl`"), (6, "subcommand `frob`")]);
+}
+
 fn package(name: &str, version: &str, dependencies: &[(&str, Option<&str>, &str)]) -> Package {
     let dependencies = dependencies
         .iter()
