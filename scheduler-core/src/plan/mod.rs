@@ -1,0 +1,26 @@
+//! The plan: which waiting job starts next, and where (DESIGN 6).
+//!
+//! ```text
+//!   State + Links ──> Waiting ──> Line (who is next)  ──┐
+//!                                                       ├──> Plan, proposed by the leader, adopted by `apply`
+//!                └──> Idle (where is room)            ──┘
+//! ```
+//!
+//! One pass over each pool: funded jobs through the whole tree, then the free tier through the same tree. Who cannot
+//! be placed waits, and the next is tried. Nothing here reads a clock or keeps anything between two rounds, so that
+//! the leader, a dry run and a simulator get the same answer from the same state.
+
+mod fit;
+mod idle;
+mod line;
+mod links;
+mod round;
+mod waiting;
+
+pub use fit::{Shut, could_hold, next_opening, shut};
+pub use links::Links;
+pub use round::plan;
+
+pub(crate) use idle::Idle;
+pub(crate) use line::Line;
+pub(crate) use waiting::{Ask, Waiting};

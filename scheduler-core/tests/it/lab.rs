@@ -1,0 +1,304 @@
+//! A small laboratory from a few lines of text: nodes, budgets, work that runs and jobs that wait.
+//!
+//! ```text
+//! node n1 8 h100 [pool=p] [cpus=64] [backoff] [gone]
+//! budget a/b 30                          percent of its parent
+//! runs 3.1 a/b 4 n1 0-3 for=2h [free] [min=1h] [was]   an attempt since so long; `was`: over, only charged
+//! job 7 a/b 4 [free] [first|last] [min=2h] [type=h100] [pool=p] [cpus=8] [failed=n1]
+//! ```
+
+use std::collections::BTreeMap;
+
+use scheduler_core::budget::{Budget, ROOT};
+use scheduler_core::id::{
+    AttemptId, AttemptNo, BudgetId, DecisionId, Generation, GpuUuid, JobId, Label, LogIndex, Name, NodeId,
+    Rank, Slot, SpecHash, Term, TokenHash,
+};
+use scheduler_core::job::{Attempt, Job, Phase, Placement, Terms};
+use scheduler_core::ledger::{Class, Run};
+use scheduler_core::node::{Contact, Facts, Gpu, GpuFacts, Node};
+use scheduler_core::plan::{Links, plan};
+use scheduler_core::principal::AccountName;
+use scheduler_core::spec::{ContractDefaults, Shape, TermSource, Tier, Turn};
+use scheduler_core::state::{InLine, State};
+use scheduler_core::unit::{Bytes, ChargeMillis, GpuCount, MilliGpus, Share, Span, Timestamp};
+
+/// The moment at which every laboratory stands: a month after its pools began.
+pub const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+pub fn name(text: &str) -> Name {
+    Name::new(text).expect("tests use names that are names")
+}
+
+pub fn label(text: &str) -> Label {
+    Label::new(text).expect("tests use labels that are labels")
+}
+
+/// Builds a state from lines.
+pub fn state(text: &str) -> State {
+    let mut lab = Lab { state: State::default(), paths: BTreeMap::new() };
+    lab.state.meta.time = NOW;
+    lab.state.meta.index = LogIndex::new(100);
+    lab.budget("", 100);
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[0] {
+            "node" => lab.node(&words[1..]),
+            "budget" => lab.budget(words[1], words[2].parse().expect("a share in percent")),
+            "runs" => lab.runs(&words[1..]),
+            "job" => lab.job(&words[1..]),
+            other => panic!("no such line: {other}"),
+        }
+    }
+    lab.state
+}
+
+/// Plans with every ready node linked, in term 1.
+pub fn planned(state: &State) -> String {
+    show(&plan(state, &Links::all_ready(state), NOW, Term::new(1)), state)
+}
+
+/// Shows a plan as `7 on n1:0,1` lines.
+pub fn show(plan: &scheduler_core::decision::Plan, state: &State) -> String {
+    let mut text = String::new();
+    for start in &plan.decisions {
+        for (node, slots) in &start.on {
+            let slots: Vec<String> = slots.iter().map(ToString::to_string).collect();
+            let node = &state.nodes.get(node).expect("plans name known nodes").name;
+            text += &format!("{} on {node}:{}\n", start.job, slots.join(","));
+        }
+    }
+    text
+}
+
+struct Lab {
+    state: State,
+    paths: BTreeMap<String, BudgetId>,
+}
+
+fn value<'a>(words: &[&'a str], key: &str) -> Option<&'a str> {
+    words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+}
+
+fn hours(text: &str) -> Span {
+    let number = |unit: char| text.trim_end_matches(unit).parse().expect("a time like 2h or 30m");
+    if text.ends_with('m') { Span::from_mins(number('m')) } else { Span::from_hours(number('h')) }
+}
+
+impl Lab {
+    fn budget(&mut self, path: &str, percent: u32) {
+        let id = BudgetId::new(u32::try_from(self.paths.len()).expect("few budgets"));
+        let (above, own) = path.rsplit_once('/').unwrap_or(("", path));
+        let parent = (id != ROOT).then(|| self.paths[above]);
+        if let Some(parent) = parent {
+            let above = self.state.budgets.get_mut(&parent).expect("parents come first");
+            above.children.insert(id);
+        }
+        let record = Budget {
+            name: name(if own.is_empty() { "lab" } else { own }),
+            parent,
+            children: Default::default(),
+            share: Share::from_ppm(percent * 10_000).expect("at most the whole"),
+            owner: None,
+            members: Default::default(),
+            defaults: ContractDefaults::default(),
+            is_closed: false,
+        };
+        self.state.budgets.insert(id, record);
+        self.paths.insert(path.to_owned(), id);
+    }
+
+    fn node(&mut self, words: &[&str]) {
+        let id = NodeId::new(u32::try_from(self.state.nodes.len()).expect("few nodes") + 1);
+        let count: u16 = words[1].parse().expect("a number of GPUs");
+        let pool = name(value(words, "pool").unwrap_or("main"));
+        let gpu = |slot: u16| Gpu {
+            uuid: GpuUuid::new(&format!("GPU-{id}-{slot}")).expect("a plain text"),
+            model: label(words[2]),
+            memory: Bytes::new(1 << 36),
+            is_present: true,
+            holder: None,
+        };
+        let gpus: Vec<Gpu> = (0..count).map(gpu).collect();
+        let facts = Facts {
+            boot: label("boot-1"),
+            agent: label("0.1.0"),
+            cpus: value(words, "cpus").map_or(64, |text| text.parse().expect("a number of cores")),
+            memory: Bytes::new(1 << 40),
+            gpus: gpus
+                .iter()
+                .map(|gpu| GpuFacts { uuid: gpu.uuid.clone(), model: gpu.model.clone(), memory: gpu.memory })
+                .collect(),
+            is_simulated: false,
+            containment: label("cgroup"),
+            trouble: Vec::new(),
+        };
+        let is_gone = words.contains(&"gone");
+        let node = Node {
+            name: name(words[0]),
+            pool: pool.clone(),
+            credential: TokenHash::new([0; 32]),
+            machine: label(words[0]),
+            facts: Some(facts),
+            gpus,
+            contact: if is_gone { Contact::Unreachable { since: NOW } } else { Contact::Ready },
+            backoff_until: words.contains(&"backoff").then(|| NOW.plus(Span::from_secs(10))),
+            failed_launches: 0,
+        };
+        let class = if is_gone { Class::Unavailable } else { Class::Idle };
+        self.state.books.gpus_added(
+            &pool,
+            GpuCount::new(count.into()),
+            class,
+            NOW.minus(Span::from_hours(720)),
+        );
+        self.state.nodes.insert(id, node);
+    }
+
+    fn node_id(&self, wanted: &str) -> NodeId {
+        let found = self.state.nodes.iter().find(|(_, node)| node.name.as_str() == wanted);
+        *found.expect("a known node").0
+    }
+
+    fn path(&self, leaf: BudgetId) -> Vec<BudgetId> {
+        let up = std::iter::successors(Some(leaf), |id| self.state.budgets.get(id).and_then(|b| b.parent));
+        let mut path: Vec<BudgetId> = up.collect();
+        path.reverse();
+        path
+    }
+
+    fn job(&mut self, words: &[&str]) {
+        let id = JobId::new(words[0].parse().expect("a number"));
+        let mut job = self.new_job(id, words);
+        let since = job.submitted_at;
+        job.phase = Phase::Waiting { since };
+        if let Some(node) = value(words, "failed") {
+            job.failed_on.insert(self.node_id(node));
+            job.next_attempt = AttemptNo::new(2);
+        }
+        let place = InLine {
+            budget: job.budget,
+            tier: job.terms.tier,
+            turn: job.terms.turn,
+            submitted_at: since,
+            job: id,
+        };
+        self.state.line.insert(place, ());
+        self.state.jobs.insert(id, job);
+    }
+
+    fn new_job(&self, id: JobId, words: &[&str]) -> Job {
+        let is_free = words.contains(&"free");
+        let turn = match () {
+            () if words.contains(&"first") => Turn::First,
+            () if words.contains(&"last") => Turn::Last,
+            () => Turn::Normal,
+        };
+        let terms = Terms {
+            cluster: value(words, "pool").map(name),
+            shape: Shape {
+                nodes: 1,
+                gpus_per_node: GpuCount::new(words[2].parse().expect("a number of GPUs")),
+                gpu_type: value(words, "type").map(label),
+                cpus: value(words, "cpus").map(|text| text.parse().expect("a number of cores")),
+                memory: None,
+            },
+            tier: if is_free { Tier::Free } else { Tier::Funded },
+            tier_source: TermSource::Submission,
+            min_runtime: match () {
+                () if is_free => Span::ZERO,
+                () => value(words, "min").map_or(Span::from_hours(1), hours),
+            },
+            time_limit: None,
+            resumable: true,
+            resumable_source: TermSource::Submission,
+            grace: Span::from_secs(30),
+            signal: 10,
+            checkpoint_every: None,
+            requeue_code: None,
+            retries: 0,
+            turn,
+        };
+        Job {
+            name: label(&format!("job-{id}")),
+            user: name("ann"),
+            account: AccountName::new("ann").expect("an account"),
+            budget: self.paths[words[1]],
+            launch: SpecHash::new([1; 32]),
+            terms,
+            submitted_at: NOW.minus(Span::from_mins(60)).plus(Span::from_secs(id.get().into())),
+            phase: Phase::Waiting { since: NOW },
+            next_attempt: AttemptNo::new(1),
+            retries_used: 0,
+            failed_on: Default::default(),
+            past: Vec::new(),
+            charged: ChargeMillis::ZERO,
+        }
+    }
+
+    fn runs(&mut self, words: &[&str]) {
+        let (job_id, no) = words[0].split_once('.').expect("an attempt like 3.1");
+        let attempt_id = AttemptId {
+            job: JobId::new(job_id.parse().expect("a number")),
+            no: AttemptNo::new(no.parse().expect("a number")),
+        };
+        let node = self.node_id(words[3]);
+        let (first, last) = words[4].split_once('-').unwrap_or((words[4], words[4]));
+        let slots = first.parse().expect("a slot")..=last.parse().expect("a slot");
+        let slots: Vec<Slot> = slots.map(Slot::new).collect();
+        let since = NOW.minus(hours(value(words, "for").expect("for=how long")));
+        let mut job = self.new_job(attempt_id.job, words);
+        job.phase = Phase::Live(attempt_id.no);
+        job.next_attempt = AttemptNo::new(attempt_id.no.get() + 1);
+        let attempt = Attempt {
+            budget: job.budget,
+            tier: job.terms.tier,
+            pool: self.state.nodes.get(&node).expect("a known node").pool.clone(),
+            placements: vec![Placement {
+                rank: Rank::new(0),
+                node,
+                slots: slots.clone(),
+                generation: Generation::new(1),
+                started_at: Some(since),
+                exited: None,
+                freed_at: None,
+            }],
+            rate: MilliGpus::new(u64::try_from(slots.len()).expect("few slots") * 1000),
+            decision: DecisionId { index: LogIndex::new(1), n: 0 },
+            placed_at: since,
+            go_at: Some(since),
+            start_by: since.plus(Span::from_mins(10)),
+            protection: job.terms.min_runtime,
+            started_at: Some(since),
+            stop: None,
+            ended: None,
+        };
+        self.book(&attempt, since, words.contains(&"was"));
+        if words.contains(&"was") {
+            return;
+        }
+        for slot in slots {
+            let record = self.state.nodes.get_mut(&node).expect("a known node");
+            record.gpus[usize::from(slot.get())].holder = Some(attempt_id);
+        }
+        self.state.jobs.insert(attempt_id.job, job);
+        self.state.attempts.insert(attempt_id, attempt);
+    }
+
+    fn book(&mut self, attempt: &Attempt, since: Timestamp, is_over: bool) {
+        let path = self.path(attempt.budget);
+        let run = Run::of(attempt, &path);
+        let fresh = Run { go: None, started: None, ..run };
+        let count = GpuCount::new(u32::try_from(attempt.placements[0].slots.len()).expect("few slots"));
+        let occupied = Class::Occupied { budget: attempt.budget, tier: attempt.tier };
+        let books = &mut self.state.books;
+        books.placed(&fresh);
+        books.go(&fresh, since, NOW);
+        books.started(&Run { started: None, ..run }, since, NOW);
+        books.reclass(&attempt.pool, count, Class::Idle, occupied, since);
+        if is_over {
+            books.ended(&run, NOW, NOW);
+            books.reclass(&attempt.pool, count, occupied, Class::Idle, NOW);
+        }
+    }
+}

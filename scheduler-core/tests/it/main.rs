@@ -1,0 +1,4 @@
+//! What the core decides, shown through its public face.
+
+mod lab;
+mod plan;
