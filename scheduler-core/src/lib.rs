@@ -24,6 +24,7 @@ pub mod id;
 pub mod job;
 pub mod ledger;
 pub mod node;
+pub mod plan;
 pub mod principal;
 pub mod settings;
 pub mod spec;
