@@ -288,6 +288,10 @@ pub enum Code {
     BadJoinToken = 1404,
     /// A node whose NVML is simulated, in a control plane that refuses them.
     Simulated = 1405,
+    /// No token, or one that opens nothing. Said by a replica, never by `apply`.
+    NotLoggedIn = 1406,
+    /// A log, or the link to the node that has it, is not there. Said by a replica, never by `apply`.
+    NoLog = 1407,
     /// The same request id with another body.
     Conflict = 1501,
     /// The request's own time is too far from the cluster's.
@@ -302,13 +306,16 @@ pub enum Code {
     SafeMode = 1602,
     /// Already founded, or not founded yet.
     Founding = 1603,
+    /// No leader within the call's time; nothing is known to be done, and repeating is safe. Said by a replica, never
+    /// by `apply`.
+    NoLeader = 1604,
     /// A broken invariant: nothing was changed, the control plane is in safe mode.
     Internal = 1901,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::BadSpec,
         Self::AboveCap,
         Self::AboveTimeLimit,
@@ -325,6 +332,8 @@ impl Code {
         Self::NameTaken,
         Self::BadJoinToken,
         Self::Simulated,
+        Self::NotLoggedIn,
+        Self::NoLog,
         Self::Conflict,
         Self::Expired,
         Self::Stale,
@@ -332,6 +341,7 @@ impl Code {
         Self::Full,
         Self::SafeMode,
         Self::Founding,
+        Self::NoLeader,
         Self::Internal,
     ];
 
