@@ -1,1 +1,12 @@
-//! Placeholder.
+//! The agent of a node: it sees the node's GPUs, starts and stops ranks as committed, and reports what happened.
+//!
+//! ```text
+//!   replicas <--link--> agent: machine (pure, in scheduler-core) --actions--> executor --files--> shim ==> job
+//!                         |                                                       |
+//!                         +---- probe (own process, NVML)            attempts/<job>.<attempt>.<rank>/
+//! ```
+//!
+//! What it must never do: decide what should run; take absence (of the link, of a leader, of an item in a set) for an
+//! order; end a job for a reason that isn't a committed stop, a limit of the job's own, or an ended main process.
+
+pub mod probe;
