@@ -22,6 +22,7 @@ pub mod command;
 pub mod decision;
 pub mod id;
 pub mod job;
+pub mod leader;
 pub mod ledger;
 pub mod node;
 pub mod plan;

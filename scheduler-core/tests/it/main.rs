@@ -1,4 +1,5 @@
 //! What the core decides, shown through its public face.
 
 mod lab;
+mod leader;
 mod plan;

@@ -1,0 +1,132 @@
+//! When to plan: after a change that could let somebody start, 10 ms after the first one, one plan at a time.
+
+use alloc::collections::BTreeSet;
+
+use super::Ticket;
+use super::facts::RETRY;
+use crate::decision::Plan;
+use crate::id::{LogIndex, NodeId, Term};
+use crate::plan::{Links, shut};
+use crate::state::State;
+use crate::unit::{Span, Timestamp};
+
+/// From the first change to the plan, so that changes that come together are seen together.
+const DEBOUNCE: Span = Span::from_millis(10);
+
+/// Where the one plan is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    /// On its thread, made from the view of this index.
+    Thinking(LogIndex),
+    /// In the log.
+    Adopting(Ticket),
+}
+
+/// What a plan depends on, except time: as long as it is the same, another plan finds nothing new.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Inputs {
+    line: u64,
+    nodes: u64,
+    budgets: u64,
+    open: BTreeSet<NodeId>,
+    is_safe: bool,
+}
+
+impl Inputs {
+    fn of(state: &State, links: &Links, now: Timestamp) -> Self {
+        let open = state.nodes.iter().filter(|(id, node)| shut(**id, node, links, now).is_none());
+        Self {
+            line: state.line.digest(),
+            nodes: state.nodes.digest(),
+            budgets: state.budgets.digest(),
+            open: open.map(|(id, _)| *id).collect(),
+            is_safe: state.meta.safe_mode.is_some(),
+        }
+    }
+}
+
+/// The leader's side of planning.
+#[derive(Debug)]
+pub(super) struct Planning {
+    term: Term,
+    stage: Stage,
+    due: Option<Timestamp>,
+    /// What the last plan was made from.
+    seen: Option<Inputs>,
+    /// When a node's backoff ends next.
+    opening: Option<Timestamp>,
+}
+
+impl Planning {
+    pub(super) fn new(term: Term) -> Self {
+        Self { term, stage: Stage::Idle, due: None, seen: None, opening: None }
+    }
+
+    /// Something changed.
+    pub(super) fn changed(&mut self, now: Timestamp) {
+        self.due.get_or_insert(now.plus(DEBOUNCE));
+    }
+
+    /// Returns when there is something to do.
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        let plan = self.due.filter(|_| self.stage == Stage::Idle);
+        [plan, self.opening].into_iter().flatten().min()
+    }
+
+    /// Whether a plan is to be made now, from `state`. A change that nobody could start by asks for none.
+    pub(super) fn begin(&mut self, state: &State, links: &Links, now: Timestamp) -> bool {
+        if self.opening.is_some_and(|at| at <= now) {
+            self.changed(now);
+        }
+        self.opening = crate::plan::next_opening(state, now);
+        if self.stage != Stage::Idle || self.due.is_none_or(|due| now < due) {
+            return false;
+        }
+        self.due = None;
+        if state.line.is_empty() {
+            return false;
+        }
+        let inputs = Inputs::of(state, links, now);
+        if self.seen.as_ref() == Some(&inputs) {
+            return false;
+        }
+        self.seen = Some(inputs);
+        self.stage = Stage::Thinking(state.meta.index);
+        true
+    }
+
+    /// Returns the plan if it is the one that was asked for and decides something: it is to be proposed with `ticket`.
+    pub(super) fn planned(&mut self, plan: Plan, ticket: Ticket) -> Option<Plan> {
+        if plan.term != self.term || self.stage != Stage::Thinking(plan.index) {
+            return None;
+        }
+        if plan.decisions.is_empty() {
+            self.stage = Stage::Idle;
+            return None;
+        }
+        self.stage = Stage::Adopting(ticket);
+        Some(plan)
+    }
+
+    /// Returns whether `ticket` was the plan's, which is now judged.
+    pub(super) fn committed(&mut self, ticket: Ticket, now: Timestamp) -> bool {
+        let is_mine = self.stage == Stage::Adopting(ticket);
+        if is_mine {
+            self.stage = Stage::Idle;
+            self.changed(now);
+        }
+        is_mine
+    }
+
+    /// Returns whether `ticket` was the plan's, which the log did not take: another is made a little later.
+    pub(super) fn refused(&mut self, ticket: Ticket, now: Timestamp) -> bool {
+        let is_mine = self.stage == Stage::Adopting(ticket);
+        if is_mine {
+            self.stage = Stage::Idle;
+            self.seen = None;
+            self.due = Some(now.plus(RETRY));
+        }
+        is_mine
+    }
+}

@@ -1,0 +1,331 @@
+//! The leader, event by event: each line is an event, then what it makes the leader ask for.
+//!
+//! Times are milliseconds since the leader began. `commit N` is the log's answer to ticket N, `refuse N` the other one.
+//! `state ...` changes what is applied, as an entry would, and the next event is handled with it.
+
+use scheduler_core::agent::{RankEvent, Report};
+use scheduler_core::command::Command;
+use scheduler_core::decision::Plan;
+use scheduler_core::id::{AttemptId, AttemptNo, Generation, JobId, LogIndex, NodeId, Rank, ReplicaId, Term};
+use scheduler_core::job::{Attempt, Phase, Placement};
+use scheduler_core::leader::{Effect, Event, Leader, Session, Ticket};
+use scheduler_core::node::Contact;
+use scheduler_core::plan::{Links, plan};
+use scheduler_core::state::{InLine, State};
+use scheduler_core::unit::{MilliGpus, Span, Timestamp};
+
+use crate::lab::{NOW, label, name, state};
+
+const TERM: Term = Term::new(3);
+
+struct Script {
+    state: State,
+    leader: Leader,
+    now: Timestamp,
+    asked: Option<(State, Links)>,
+}
+
+/// Runs the script's events and compares what the leader asks for after each.
+fn check(lab: &str, script: &str) {
+    let state = state(lab);
+    let (leader, _) = Leader::start(&state, ReplicaId::new(1), TERM, NOW);
+    let mut run = Script { state, leader, now: NOW, asked: None };
+    let mut found = String::new();
+    let lines: Vec<&str> = script.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    for line in &lines {
+        let event = line.split("=>").next().expect("a line has a first part").trim();
+        let effects = run.line(event);
+        found += &if effects.is_empty() { format!("{event}\n") } else { format!("{event} => {effects}\n") };
+    }
+    let expected: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    assert_eq!(found, expected, "\nfound\n{found}");
+}
+
+impl Script {
+    fn line(&mut self, line: &str) -> String {
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        if let Some(at) = words[0].strip_prefix('+') {
+            self.now = NOW.plus(Span::from_millis(at.parse().expect("milliseconds")));
+            words.remove(0);
+        }
+        if words[0] == "state" {
+            self.change(&words[1..]);
+            return String::new();
+        }
+        let event = self.event(&words);
+        let effects = self.leader.handle(&self.state, event, self.now);
+        let shown: Vec<String> = effects.into_iter().map(|effect| self.show(effect)).collect();
+        shown.join(", ")
+    }
+
+    fn event(&mut self, words: &[&str]) -> Event {
+        let session = |at: usize| Session::new(words[at].parse().expect("a session's number"));
+        let ticket = || Ticket { term: TERM, number: words[1].parse().expect("a ticket's number") };
+        match words[0] {
+            "applied" => Event::Applied { index: self.state.meta.index },
+            "up" => Event::LinkUp { node: self.node(words[1]), session: session(2) },
+            "down" => Event::LinkDown { node: self.node(words[1]), session: session(2) },
+            "beat" => Event::Beat { node: self.node(words[1]) },
+            "reports" => Event::Reports {
+                node: self.node(words[1]),
+                session: session(2),
+                seq: words[3].parse().expect("a number"),
+                reports: vec![Report {
+                    attempt: AttemptId { job: JobId::new(1), no: AttemptNo::new(1) },
+                    rank: Rank::new(0),
+                    at: self.now,
+                    event: RankEvent::Started,
+                }],
+            },
+            "facts" => {
+                let node = self.node(words[1]);
+                let record = self.state.nodes.get(&node).expect("a known node");
+                let mut facts = record.facts.clone().expect("the lab's nodes have facts");
+                if let Some(boot) = words.get(3) {
+                    facts.boot = label(boot);
+                }
+                Event::Facts { node, session: session(2), facts }
+            }
+            "planned" => Event::Planned(self.plan(words.get(1).map_or(TERM, |_| Term::new(2)))),
+            "commit" => Event::Committed { ticket: ticket() },
+            "refuse" => Event::Refused { ticket: ticket() },
+            "woke" => Event::Woke,
+            other => panic!("no such event: {other}"),
+        }
+    }
+
+    fn node(&self, wanted: &str) -> NodeId {
+        let wanted = name(wanted);
+        *self.state.nodes.iter().find(|(_, node)| node.name == wanted).expect("a known node").0
+    }
+
+    fn plan(&self, term: Term) -> Plan {
+        let (view, links) = self.asked.as_ref().expect("a plan was asked for");
+        plan(view, links, self.now, term)
+    }
+
+    /// Changes state as an entry would.
+    fn change(&mut self, words: &[&str]) {
+        self.state.meta.index = LogIndex::new(self.state.meta.index.get() + 1);
+        match words[0] {
+            "unreachable" => self.contact(words[1], Contact::Unreachable { since: self.now }),
+            "ready" => self.contact(words[1], Contact::Ready),
+            "boot" => {
+                let node = self.node(words[1]);
+                let record = self.state.nodes.get_mut(&node).expect("a known node");
+                record.facts.as_mut().expect("it has facts").boot = label(words[2]);
+            }
+            "place" => {
+                let id = JobId::new(words[1].parse().expect("a number"));
+                let node = self.node(words[2]);
+                self.place(id, node);
+            }
+            "noted" => {}
+            other => panic!("no such change: {other}"),
+        }
+    }
+
+    fn contact(&mut self, node: &str, contact: Contact) {
+        let node = self.node(node);
+        self.state.nodes.get_mut(&node).expect("a known node").contact = contact;
+    }
+
+    /// Places a job on the first idle GPU of a node.
+    fn place(&mut self, id: JobId, node: NodeId) {
+        let job = self.state.jobs.get_mut(&id).expect("a known job");
+        let place = InLine {
+            budget: job.budget,
+            tier: job.terms.tier,
+            turn: job.terms.turn,
+            submitted_at: job.submitted_at,
+            job: id,
+        };
+        let attempt_id = AttemptId { job: id, no: job.next_attempt };
+        job.phase = Phase::Live(attempt_id.no);
+        job.next_attempt = AttemptNo::new(attempt_id.no.get() + 1);
+        let record = self.state.nodes.get_mut(&node).expect("a known node");
+        let slot = (0..).zip(&record.gpus).find(|(_, gpu)| gpu.holder.is_none()).expect("an idle GPU").0;
+        record.gpus[usize::from(slot)].holder = Some(attempt_id);
+        let attempt = Attempt {
+            budget: job.budget,
+            tier: job.terms.tier,
+            pool: record.pool.clone(),
+            placements: vec![Placement {
+                rank: Rank::new(0),
+                node,
+                slots: vec![scheduler_core::id::Slot::new(slot)],
+                generation: Generation::new(1),
+                started_at: None,
+                exited: None,
+                freed_at: None,
+            }],
+            rate: MilliGpus::new(1000),
+            decision: scheduler_core::id::DecisionId { index: self.state.meta.index, n: 0 },
+            placed_at: self.now,
+            go_at: Some(self.now),
+            start_by: self.now.plus(Span::from_mins(10)),
+            protection: job.terms.min_runtime,
+            started_at: None,
+            stop: None,
+            ended: None,
+        };
+        self.state.line.remove(&place);
+        self.state.attempts.insert(attempt_id, attempt);
+    }
+
+    fn show(&mut self, effect: Effect) -> String {
+        let node = |id: &NodeId| self.state.nodes.get(id).expect("a known node").name.to_string();
+        match effect {
+            Effect::Plan { view, links, term } => {
+                assert_eq!(term, TERM);
+                let linked: Vec<String> = links.nodes().map(|id| node(&id)).collect();
+                let text = format!("plan on {}", linked.join("+"));
+                self.asked = Some((*view, links));
+                text
+            }
+            Effect::Propose { ticket, command } => {
+                format!("propose {}: {}", ticket.number, self.command(&command))
+            }
+            Effect::Send { node: id } => format!("send {}", node(&id)),
+            Effect::Ack { node: id, session, seq } => format!("ack {} {} {seq}", node(&id), session.get()),
+            Effect::Close { node: id, session } => format!("close {} {}", node(&id), session.get()),
+            Effect::WakeAt(at) => format!("wake +{}", at.since(NOW).as_millis()),
+        }
+    }
+
+    fn command(&self, command: &Command) -> String {
+        let node = |id: &NodeId| self.state.nodes.get(id).expect("a known node").name.to_string();
+        match command {
+            Command::Batch(commands) => {
+                let shown: Vec<String> = commands.iter().map(|(_, command)| self.command(command)).collect();
+                shown.join(" & ")
+            }
+            Command::Reports { node: id, .. } => format!("reports {}", node(id)),
+            Command::NodeFacts { node: id, .. } => format!("facts {}", node(id)),
+            Command::NodeUnreachable { node: id } => format!("unreachable {}", node(id)),
+            Command::NodeBack { node: id } => format!("back {}", node(id)),
+            Command::Adopt(plan) => {
+                let jobs: Vec<String> = plan.decisions.iter().map(|start| start.job.to_string()).collect();
+                format!("start {}", jobs.join("+"))
+            }
+            other => panic!("a leader never proposes {other:?}"),
+        }
+    }
+}
+
+const ONE: &str = "node n1 2 h100\nbudget a 100\njob 1 a 1";
+
+#[test]
+fn a_job_starts_once_its_node_is_linked_and_known() {
+    check(
+        ONE,
+        "up n1 7
+         +2 facts n1 7 => send n1, wake +12
+         +12 woke => plan on n1, wake +20002
+         +13 planned => propose 1: start 1
+         state place 1 n1
+         +14 commit 1 => send n1, wake +24
+         +24 woke => wake +20002",
+    );
+}
+
+#[test]
+fn unknown_facts_are_committed_before_anything_is_sent() {
+    check(
+        ONE,
+        "up n1 7
+         +2 facts n1 7 boot-2 => propose 1: facts n1
+         +12 woke => wake +20000
+         state boot n1 boot-2
+         +14 commit 1 => send n1, wake +24
+         +24 woke => plan on n1, wake +20002",
+    );
+}
+
+#[test]
+fn reports_are_answered_after_their_entry_is_committed_and_in_order() {
+    check(
+        "node n1 2 h100\nnode n2 2 h100\nbudget a 100",
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         up n2 8
+         facts n2 8 => send n2
+         +20 reports n1 7 1 => propose 1: reports n1, wake +20000
+         +21 reports n1 7 2
+         +21 reports n2 8 1
+         +22 reports n2 8 1
+         +23 reports n2 9 1
+         state noted
+         +24 commit 1 => ack n1 7 1, wake +25
+         +25 woke => propose 2: reports n1 & reports n2, wake +34
+         +26 refuse 2
+         +126 woke => propose 3: reports n1 & reports n2, wake +20000
+         down n2 8 => wake +136
+         +127 commit 3 => ack n1 7 2",
+    );
+}
+
+#[test]
+fn a_plan_of_another_term_or_a_second_one_is_dropped() {
+    check(
+        ONE,
+        "up n1 7
+         +2 facts n1 7 => send n1, wake +12
+         +12 woke => plan on n1, wake +20002
+         +13 planned older
+         +14 planned => propose 1: start 1
+         +15 planned
+         +16 refuse 1 => wake +116
+         +116 woke => plan on n1, wake +20002",
+    );
+}
+
+#[test]
+fn only_one_plan_is_under_way_and_only_a_change_asks_for_another() {
+    check(
+        "node n1 1 h100\nbudget a 100\njob 1 a 2\nruns 5.1 a 1 n1 0 for=1h",
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         +10 woke => plan on n1, wake +20000
+         state noted
+         +11 applied
+         +12 planned => wake +21
+         +21 woke => wake +20000
+         state unreachable n1
+         +30 applied => wake +40",
+    );
+}
+
+#[test]
+fn silence_becomes_a_fact_after_its_time() {
+    check(
+        "node n1 1 h100\nnode n2 1 h100\nbudget a 100",
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         up n2 8
+         facts n2 8 => send n2
+         +10 woke => wake +20000
+         +5000 woke => wake +20000
+         +80000 beat n1 => wake +80010
+         +90000 beat n1 => propose 1: unreachable n2, wake +95000
+         state unreachable n2
+         +90010 commit 1 => wake +90020
+         +90020 woke => wake +95000
+         +95000 beat n1 => wake +115000
+         +95001 beat n2 => propose 2: back n2, wake +95011
+         state ready n2
+         +95004 commit 2
+         +95011 woke => wake +115000",
+    );
+}
+
+#[test]
+fn a_young_leader_that_hears_of_few_calls_nobody_unreachable() {
+    check(
+        "node n1 1 h100\nnode n2 1 h100\nbudget a 100",
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         +170000 beat n1 => wake +175000
+         +181000 beat n1 => propose 1: unreachable n2, wake +186000",
+    );
+}
