@@ -11,6 +11,9 @@ use core::hash::{Hash, Hasher};
 use core::ops::{Bound, RangeBounds};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+#[cfg(test)]
+mod tests;
+
 const CHUNK_MAX: usize = 64;
 
 /// An ordered map from `K` to `V`; see the module's page.
@@ -228,10 +231,8 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         let at = self.chunk_of(key)?;
         let place = self.spine[at].records.binary_search_by(|(k, _)| k.borrow().cmp(key)).ok()?;
         let (_, value) = self.chunk_mut(at).records.remove(place);
-        if self.spine[at].records.is_empty() {
-            self.spine.remove(at);
-        }
         self.len -= 1;
+        self.join_if_sparse(at);
         Some(value)
     }
 
@@ -239,6 +240,20 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         let chunk = Arc::make_mut(&mut self.spine[at]);
         *chunk.is_summed.get_mut() = false;
         chunk
+    }
+
+    /// Joins a chunk that is nearly empty with its lower neighbour, so that a table that shrank has a short spine.
+    fn join_if_sparse(&mut self, at: usize) {
+        let len = self.spine[at].records.len();
+        if len == 0 {
+            self.spine.remove(at);
+        } else if len <= CHUNK_MAX / 4
+            && let Some(lower) = at.checked_sub(1)
+            && self.spine[lower].records.len() + len <= CHUNK_MAX / 4 * 3
+        {
+            let chunk = self.spine.remove(at);
+            self.chunk_mut(lower).records.extend(chunk.records.iter().cloned());
+        }
     }
 
     fn split_if_full(&mut self, at: usize) {
@@ -337,29 +352,5 @@ impl Hasher for Blake {
         let mut first = [0; 8];
         first.copy_from_slice(&hash.as_bytes()[..8]);
         u64::from_le_bytes(first)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::vec::Vec;
-
-    use super::Table;
-
-    #[test]
-    fn touched_names_every_changed_record_and_little_else() {
-        let mut table: Table<u32, u32> = (0..2_000).map(|n| (n, n)).collect();
-        let earlier = table.clone();
-        assert_eq!(table.touched_since(&earlier).count(), 0);
-        table.insert(7, 70);
-        table.remove(&1_000);
-        table.insert(3_000, 1);
-        let touched: Vec<u32> = table.touched_since(&earlier).map(|(k, _)| *k).collect();
-        assert!(touched.contains(&7) && touched.contains(&3_000), "{touched:?}");
-        assert!(touched.len() <= 3 * 65, "{}", touched.len());
-        let mut small: Table<u32, u32> = Table::default();
-        let none = small.clone();
-        small.insert(1, 1);
-        assert_eq!(small.touched_since(&none).count(), 1);
     }
 }

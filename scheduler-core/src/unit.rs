@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+#[cfg(test)]
+mod tests;
+
 /// A moment of cluster time, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);

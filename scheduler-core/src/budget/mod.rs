@@ -10,6 +10,8 @@ mod lookup;
 mod record;
 mod rights;
 mod suggest;
+#[cfg(test)]
+mod tests;
 
 pub use diff::{Change, What, diff};
 pub use edit::{apply_tree, found};

@@ -1,8 +1,10 @@
 //! The books of all pools, and the ways in which lifecycle changes them.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
-use super::{Account, Class, PoolBooks};
+use super::curve::Merged;
+use super::{Account, Class, Curve, PoolBooks};
 use crate::budget::Budget;
 use crate::decision::UseOf;
 use crate::id::{BudgetId, Name};
@@ -16,8 +18,19 @@ pub const FREE_FLOOR: Span = Span::from_hours(1);
 
 /// Breakpoints younger than this are all kept.
 const EXACT: Span = Span::from_hours(1);
-/// Of older ones, one for each of these.
+/// Of older ones, the first and the last in each of these.
 const STEP: Span = Span::from_mins(1);
+/// Of the oldest, the first and the last in each of these, as far as that is needed to have fewer than [`POINTS_MAX`].
+const STEPS: [Span; 6] = [
+    Span::from_mins(2),
+    Span::from_mins(4),
+    Span::from_mins(8),
+    Span::from_mins(16),
+    Span::from_mins(32),
+    Span::from_mins(64),
+];
+/// The most breakpoints of all curves.
+const POINTS_MAX: usize = 2_000_000;
 /// Breakpoints are kept this much longer than the window.
 const SLACK: Span = Span::from_hours(1);
 
@@ -25,7 +38,7 @@ const SLACK: Span = Span::from_hours(1);
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Books {
     pools: Table<Name, Arc<PoolBooks>>,
-    thinned: Timestamp,
+    merged: Merged,
 }
 
 /// One attempt as the books see it: whose account, at which rate, and the points it passed.
@@ -80,10 +93,10 @@ impl<'a> Run<'a> {
 }
 
 impl Books {
-    /// Makes the books from what [`Books::pools`] and [`Books::thinned`] gave.
+    /// Makes the books from what [`Books::pools`] and [`Books::merged`] gave.
     #[must_use]
-    pub fn from_parts(pools: Table<Name, Arc<PoolBooks>>, thinned: Timestamp) -> Self {
-        Self { pools, thinned }
+    pub fn from_parts(pools: Table<Name, Arc<PoolBooks>>, merged: Merged) -> Self {
+        Self { pools, merged }
     }
 
     /// Returns all pools' books.
@@ -92,10 +105,10 @@ impl Books {
         &self.pools
     }
 
-    /// Returns up to when the curves were thinned.
+    /// Returns which breakpoints were merged.
     #[must_use]
-    pub fn thinned(&self) -> Timestamp {
-        self.thinned
+    pub fn merged(&self) -> Merged {
+        self.merged
     }
 
     /// Returns one pool's books; none before its first GPU.
@@ -106,10 +119,11 @@ impl Books {
 
     /// New GPUs are in the pool from `at` on, in `class`.
     pub fn gpus_added(&mut self, pool: &Name, count: GpuCount, class: Class, at: Timestamp) {
+        let merged = self.merged;
         let books = self.pool_mut(pool);
         books.since = Some(books.since.map_or(at, |since| since.min(at)));
-        books.installed.rise(at, u64::from(count.get()));
-        class_mut(books, class).rise(at, u64::from(count.get()));
+        books.installed.rise(at, u64::from(count.get()), merged);
+        class_mut(books, class).rise(at, u64::from(count.get()), merged);
     }
 
     /// GPUs that were in `class` are not in the pool any more, from `at` on.
@@ -117,9 +131,10 @@ impl Books {
     /// # Panics
     /// When there are fewer of them in that class.
     pub fn gpus_removed(&mut self, pool: &Name, count: GpuCount, class: Class, at: Timestamp) {
+        let merged = self.merged;
         let books = self.pool_mut(pool);
-        books.installed.fall(at, u64::from(count.get()));
-        class_mut(books, class).fall(at, u64::from(count.get()));
+        books.installed.fall(at, u64::from(count.get()), merged);
+        class_mut(books, class).fall(at, u64::from(count.get()), merged);
     }
 
     /// GPUs in class `from` are in class `to` from `at` on. A late report names a moment in the past: both sides are
@@ -131,9 +146,10 @@ impl Books {
         if from == to || count.get() == 0 {
             return;
         }
+        let merged = self.merged;
         let books = self.pool_mut(pool);
-        class_mut(books, from).fall(at, u64::from(count.get()));
-        class_mut(books, to).rise(at, u64::from(count.get()));
+        class_mut(books, from).fall(at, u64::from(count.get()), merged);
+        class_mut(books, to).rise(at, u64::from(count.get()), merged);
     }
 
     /// An attempt was placed: its protection is set aside (in the free tier [`FREE_FLOOR`]). Before its go.
@@ -143,8 +159,9 @@ impl Books {
 
     /// A placed attempt passed its go at `at`, not after `now`: charge runs from there. `run` is as it was before.
     pub fn go(&mut self, run: &Run<'_>, at: Timestamp, now: Timestamp) {
+        let merged = self.merged;
         self.on_path(run, |account| {
-            account.curve.rise(at, run.rate.get());
+            account.curve.rise(at, run.rate.get(), merged);
             if run.tier == Tier::Free {
                 account.set_aside.unfix(run.rate, FREE_FLOOR);
                 account.set_aside.run(run.rate, at.plus(FREE_FLOOR), now);
@@ -167,9 +184,10 @@ impl Books {
     /// An attempt ended at `at`, not before its go and not after `now`: charge after `at` is taken back, and what is
     /// still set aside leaves.
     pub fn ended(&mut self, run: &Run<'_>, at: Timestamp, now: Timestamp) {
+        let merged = self.merged;
         self.on_path(run, |account| {
             if let Some(go) = run.go {
-                account.curve.fall(at.max(go), run.rate.get());
+                account.curve.fall(at.max(go), run.rate.get(), merged);
             }
             match run.aside_until() {
                 None => account.set_aside.unfix(run.rate, run.aside()),
@@ -199,23 +217,79 @@ impl Books {
         }
     }
 
-    /// Merges old breakpoints: all of the last hour stay, then one a minute, none older than the window and an hour.
-    /// Does nothing within a minute of the last time, so it may be called with every entry.
+    /// Merges old breakpoints: all of the last hour stay, then two a minute, none older than the window and an hour.
+    /// Above two million in all the oldest merge further. Does nothing within a minute of the last time, so it may be
+    /// called with every entry.
     pub fn thin(&mut self, window: Span, now: Timestamp) {
-        let to = Timestamp::from_millis(now.minus(EXACT).as_millis() / STEP.as_millis() * STEP.as_millis());
-        let from = self.thinned;
-        if to <= from {
+        let to = round_down(now.minus(EXACT), STEP);
+        if to > self.merged.until {
+            self.merge(self.merged.until, to, STEP, now.minus(window).minus(SLACK));
+            self.merged.until = to;
+            self.forget_ended(now);
+            self.bound(POINTS_MAX, window, now);
+        }
+    }
+
+    /// Returns how many breakpoints there are in all.
+    #[must_use]
+    pub fn points(&self) -> usize {
+        let in_pool = |pool: &Arc<PoolBooks>| {
+            let classes: usize = pool.classes.values().map(|curve| curve.points().len()).sum();
+            let accounts: usize = pool.accounts.values().map(|account| account.curve.points().len()).sum();
+            pool.installed.points().len() + classes + accounts
+        };
+        self.pools.values().map(in_pool).sum()
+    }
+
+    /// Brings the number of breakpoints well below `most`: the oldest eighth of the window in longer and longer steps,
+    /// then the next, at last also those of the last hour.
+    pub(super) fn bound(&mut self, most: usize, window: Span, now: Timestamp) {
+        let aim = most / 8 * 7;
+        if self.points() <= most {
             return;
         }
         let oldest = now.minus(window).minus(SLACK);
-        let names: alloc::vec::Vec<Name> = self.pools.keys().cloned().collect();
+        let merged = self.merged.until.since(oldest).as_millis();
+        for step in STEPS {
+            self.merged.step = self.merged.step.max(step);
+            for eighth in 0..8 {
+                let part = |n: u64| oldest.plus(Span::from_millis(merged / 8 * n));
+                self.merge(round_down(part(eighth), step), round_down(part(eighth + 1), step), step, oldest);
+                if self.points() <= aim {
+                    return;
+                }
+            }
+        }
+        let to = round_down(now.minus(STEP), STEP);
+        if to > self.merged.until {
+            self.merge(self.merged.until, to, STEP, oldest);
+            self.merged.until = to;
+        }
+    }
+
+    fn forget_ended(&mut self, now: Timestamp) {
+        let names: Vec<Name> = self.pools.keys().cloned().collect();
         for name in &names {
             let books = self.pool_mut(name);
-            books.installed.thin(from, to, STEP, oldest);
-            thin_classes(books, from, to, oldest);
-            thin_accounts(books, from, to, oldest);
+            let due = |(key, account): (&(BudgetId, Tier), &Arc<Account>)| {
+                account.set_aside.has_ended(now).then_some(*key)
+            };
+            let keys: Vec<(BudgetId, Tier)> = books.accounts.iter().filter_map(due).collect();
+            for key in keys {
+                let account = books.accounts.get_mut(&key).expect("the key was just listed");
+                Arc::make_mut(account).set_aside.forget(now);
+            }
         }
-        self.thinned = to;
+    }
+
+    fn merge(&mut self, from: Timestamp, to: Timestamp, step: Span, oldest: Timestamp) {
+        let names: Vec<Name> = self.pools.keys().cloned().collect();
+        for name in &names {
+            let books = self.pool_mut(name);
+            books.installed.thin(from, to, step, oldest);
+            merge_classes(books, from, to, step, oldest);
+            merge_accounts(books, from, to, step, oldest);
+        }
     }
 
     fn pool_mut(&mut self, pool: &Name) -> &mut PoolBooks {
@@ -238,30 +312,32 @@ impl Books {
     }
 }
 
-fn class_mut(books: &mut PoolBooks, class: Class) -> &mut super::Curve {
+fn round_down(at: Timestamp, step: Span) -> Timestamp {
+    Timestamp::from_millis(at.as_millis() / step.as_millis() * step.as_millis())
+}
+
+fn class_mut(books: &mut PoolBooks, class: Class) -> &mut Curve {
     if !books.classes.contains(&class) {
-        books.classes.insert(class, super::Curve::default());
+        books.classes.insert(class, Curve::default());
     }
     books.classes.get_mut(&class).expect("it was there or was just put there")
 }
 
-fn thin_classes(books: &mut PoolBooks, from: Timestamp, to: Timestamp, oldest: Timestamp) {
-    let due = |(class, curve): (&Class, &super::Curve)| {
-        curve.has_points_to_thin(from, to, oldest).then_some(*class)
-    };
-    let classes: alloc::vec::Vec<Class> = books.classes.iter().filter_map(due).collect();
+fn merge_classes(books: &mut PoolBooks, from: Timestamp, to: Timestamp, step: Span, oldest: Timestamp) {
+    let due = |(class, curve): (&Class, &Curve)| curve.has_points_to_thin(from, to, oldest).then_some(*class);
+    let classes: Vec<Class> = books.classes.iter().filter_map(due).collect();
     for class in classes {
-        class_mut(books, class).thin(from, to, STEP, oldest);
+        class_mut(books, class).thin(from, to, step, oldest);
     }
 }
 
-fn thin_accounts(books: &mut PoolBooks, from: Timestamp, to: Timestamp, oldest: Timestamp) {
+fn merge_accounts(books: &mut PoolBooks, from: Timestamp, to: Timestamp, step: Span, oldest: Timestamp) {
     let due = |(key, account): (&(BudgetId, Tier), &Arc<Account>)| {
         account.curve.has_points_to_thin(from, to, oldest).then_some(*key)
     };
-    let keys: alloc::vec::Vec<(BudgetId, Tier)> = books.accounts.iter().filter_map(due).collect();
+    let keys: Vec<(BudgetId, Tier)> = books.accounts.iter().filter_map(due).collect();
     for key in keys {
         let account = books.accounts.get_mut(&key).expect("the key was just listed");
-        Arc::make_mut(account).curve.thin(from, to, STEP, oldest);
+        Arc::make_mut(account).curve.thin(from, to, step, oldest);
     }
 }

@@ -5,6 +5,32 @@ use alloc::vec::Vec;
 use crate::table::Table;
 use crate::unit::{Span, Timestamp};
 
+/// Which breakpoints were merged, in all curves alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Merged {
+    /// Only before this.
+    pub until: Timestamp,
+    /// Of those in one step of this length the first and the last stayed, so the line between two that are in one
+    /// step may hide others, and any other line is exact. Never zero.
+    pub step: Span,
+}
+
+impl Default for Merged {
+    fn default() -> Self {
+        Self { until: Timestamp::ZERO, step: Span::from_mins(1) }
+    }
+}
+
+impl Merged {
+    fn hides_between(self, from: Timestamp, to: Timestamp) -> bool {
+        from < self.until && step_of(from, self.step) == step_of(to, self.step)
+    }
+}
+
+fn step_of(at: Timestamp, step: Span) -> u64 {
+    at.as_millis() / step.as_millis().max(1)
+}
+
 /// A cumulative total: exact at its breakpoints, a straight line between them, and growing at `rate` after the last.
 ///
 /// The unit belongs to the owner: GPU-milliseconds or milli-GPU-milliseconds. Before its first breakpoint it is flat.
@@ -42,7 +68,9 @@ impl Curve {
         let run = u128::from(at.since(from).as_millis());
         match self.points.after(&at) {
             None => base + u128::from(self.rate) * run,
-            Some((&to, &next)) => base + (next - base) * run / u128::from(to.since(from).as_millis()),
+            Some((&to, &next)) => {
+                base + next.saturating_sub(base) * run / u128::from(to.since(from).as_millis())
+            }
         }
     }
 
@@ -53,9 +81,8 @@ impl Curve {
     }
 
     /// From `at` on it grows by `rate` more a millisecond; totals after `at` are rewritten.
-    pub fn rise(&mut self, at: Timestamp, rate: u64) {
-        let total = self.total(at);
-        self.points.insert(at, total);
+    pub(super) fn rise(&mut self, at: Timestamp, rate: u64, merged: Merged) {
+        self.mark(at, merged);
         for key in self.moments_after(at) {
             let added = u128::from(rate) * u128::from(key.since(at).as_millis());
             *self.points.get_mut(&key).expect("the moment was just listed") += added;
@@ -68,35 +95,43 @@ impl Curve {
     ///
     /// # Panics
     /// When no such rise is in the curve: the caller's books are broken.
-    pub fn fall(&mut self, at: Timestamp, rate: u64) {
-        // A moment before all that is kept: what was added up to it is in every kept point, and stays there.
-        let is_kept = self.points.first().is_some_and(|(&first, _)| first <= at);
-        let before = self.total(at);
-        self.rate = self.rate.checked_sub(rate).expect("what falls has risen before");
+    pub(super) fn fall(&mut self, at: Timestamp, rate: u64, merged: Merged) {
+        self.mark(at, merged);
         for key in self.moments_after(at) {
             let taken = u128::from(rate) * u128::from(key.since(at).as_millis());
             let total = self.points.get_mut(&key).expect("the moment was just listed");
             *total = total.checked_sub(taken).expect("what falls has risen before, and added this much");
         }
-        if is_kept {
-            // Between merged points the line may be above what the next point now says.
-            let next = self.points.after(&at).map_or(before, |(_, &next)| next);
-            self.points.insert(at, before.min(next));
+        self.rate = self.rate.checked_sub(rate).expect("what falls has risen before");
+    }
+
+    /// Puts a breakpoint at `at` if its total is known exactly: a breakpoint is never a guess.
+    ///
+    /// Where breakpoints were merged it isn't, and the line stays straight. Before the first it is if nothing was added
+    /// by then; else breakpoints were dropped there, because nobody asks that far back.
+    fn mark(&mut self, at: Timestamp, merged: Merged) {
+        let is_exact = match (self.points.at_or_before(&at), self.points.after(&at)) {
+            (None, None) | (Some(_), None) => true,
+            (None, Some((_, &first))) => first == 0,
+            (Some((&from, _)), Some((&to, _))) => !merged.hides_between(from, to),
+        };
+        if is_exact {
+            let total = self.total(at);
+            self.points.insert(at, total);
         }
     }
 
-    /// Merges breakpoints in `[from, to)` to one for each `step`, the last of each, and drops those that nobody asks
-    /// for who asks from `oldest` on. Returns whether anything changed.
-    pub(super) fn thin(&mut self, from: Timestamp, to: Timestamp, step: Span, oldest: Timestamp) -> bool {
-        let step_ms = step.as_millis().max(1);
+    /// Merges breakpoints in `[from, to)`: of those in one `step` the first and the last stay. Drops those that nobody
+    /// asks for who asks from `oldest` on.
+    pub(super) fn thin(&mut self, from: Timestamp, to: Timestamp, step: Span, oldest: Timestamp) {
         let mut gone: Vec<Timestamp> = Vec::new();
-        let mut kept: Option<Timestamp> = None;
+        let (mut before, mut last): (Option<Timestamp>, Option<Timestamp>) = (None, None);
         for (&at, _) in self.points.range(from..to) {
-            if let Some(earlier) = kept.replace(at)
-                && earlier.as_millis() / step_ms == at.as_millis() / step_ms
-            {
-                gone.push(earlier);
+            match (before, last) {
+                (Some(before), Some(last)) if step_of(before, step) == step_of(at, step) => gone.push(last),
+                (_, _) => before = last,
             }
+            last = Some(at);
         }
         if let Some((&first_needed, _)) = self.points.at_or_before(&oldest) {
             gone.extend(self.points.range(..first_needed).map(|(&at, _)| at));
@@ -104,7 +139,6 @@ impl Curve {
         for at in &gone {
             self.points.remove(at);
         }
-        !gone.is_empty()
     }
 
     /// Whether [`Curve::thin`] would find breakpoints to look at.

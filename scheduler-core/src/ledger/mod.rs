@@ -17,9 +17,11 @@ mod curve;
 pub mod invariants;
 mod pool;
 mod set_aside;
+#[cfg(test)]
+mod tests;
 
 pub use account::Account;
 pub use books::{Books, FREE_FLOOR, Run};
-pub use curve::Curve;
+pub use curve::{Curve, Merged};
 pub use pool::{Class, PoolBooks, Tally};
 pub use set_aside::SetAside;

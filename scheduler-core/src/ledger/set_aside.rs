@@ -97,6 +97,11 @@ impl SetAside {
         self.rate_by_end -= by_end(rate, end);
     }
 
+    /// Whether [`SetAside::forget`] would forget any.
+    pub(super) fn has_ended(&self, now: Timestamp) -> bool {
+        self.ends.first().is_some_and(|(&end, _)| end <= now)
+    }
+
     /// Forgets protections that ended at `now` or before: they count nothing any more.
     pub(super) fn forget(&mut self, now: Timestamp) {
         self.horizon = self.horizon.max(now);

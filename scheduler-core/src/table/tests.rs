@@ -1,0 +1,172 @@
+use alloc::collections::BTreeMap;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use super::Table;
+
+#[derive(Debug, Clone)]
+enum Op {
+    Insert(u16, u32),
+    Update(u16, u32),
+    Remove(u16),
+    RemoveRange(u16, u16),
+    Freeze,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    // Few keys, so that they meet; and runs of rising keys, so that chunks split at the end and in the middle.
+    prop_oneof![
+        6 => (0..600u16, any::<u32>()).prop_map(|(k, v)| Op::Insert(k, v)),
+        2 => (0..600u16, any::<u32>()).prop_map(|(k, v)| Op::Update(k, v)),
+        3 => (0..600u16).prop_map(Op::Remove),
+        1 => (0..600u16, 1..150u16).prop_map(|(k, n)| Op::RemoveRange(k, n)),
+        1 => Just(Op::Freeze),
+    ]
+}
+
+fn history() -> impl Strategy<Value = Vec<Op>> {
+    let rising =
+        (0..300u16).prop_map(|n| (0..n).map(|k| Op::Insert(k * 2, u32::from(k))).collect::<Vec<_>>());
+    (rising, prop::collection::vec(op(), 0..300)).prop_map(|(mut rising, ops)| {
+        rising.extend(ops);
+        rising
+    })
+}
+
+fn run(op: &Op, table: &mut Table<u16, u32>, model: &mut BTreeMap<u16, u32>) {
+    match op {
+        Op::Insert(k, v) => assert_eq!(table.insert(*k, *v), model.insert(*k, *v)),
+        Op::Update(k, v) => {
+            let (mine, theirs) = (table.get_mut(k), model.get_mut(k));
+            assert_eq!(mine, theirs);
+            if let (Some(mine), Some(theirs)) = (mine, theirs) {
+                (*mine, *theirs) = (*v, *v);
+            }
+        }
+        Op::Remove(k) => assert_eq!(table.remove(k), model.remove(k)),
+        Op::RemoveRange(from, n) => {
+            for k in *from..from.saturating_add(*n) {
+                assert_eq!(table.remove(&k), model.remove(&k));
+            }
+        }
+        Op::Freeze => {}
+    }
+}
+
+fn same(table: &Table<u16, u32>, model: &BTreeMap<u16, u32>) {
+    assert_eq!(table.len(), model.len());
+    assert_eq!(table.is_empty(), model.is_empty());
+    assert!(table.iter().eq(model.iter()));
+    assert!(table.iter().rev().eq(model.iter().rev()));
+    assert_eq!(table.first(), model.first_key_value());
+    assert_eq!(table.last(), model.last_key_value());
+    for k in (0..620).step_by(7) {
+        assert_eq!(table.get(&k), model.get(&k));
+        assert_eq!(table.at_or_before(&k), model.range(..=k).next_back());
+        assert_eq!(
+            table.after(&k),
+            model.range((core::ops::Bound::Excluded(k), core::ops::Bound::Unbounded)).next()
+        );
+        assert!(table.range(k..k + 90).eq(model.range(k..k + 90)));
+        assert!(table.range(..=k).eq(model.range(..=k)));
+    }
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 96,
+        rng_seed: RngSeed::Fixed(0x7ab1e),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn table_is_an_ordered_map_and_a_clone_stays_as_it_was(ops in history()) {
+        let (mut table, mut model) = (Table::default(), BTreeMap::new());
+        let mut frozen = Vec::new();
+        for op in &ops {
+            run(op, &mut table, &mut model);
+            if matches!(op, Op::Freeze) {
+                frozen.push((table.clone(), model.clone(), table.digest()));
+            }
+        }
+        same(&table, &model);
+        for (table, model, digest) in &frozen {
+            same(table, model);
+            prop_assert_eq!(table.digest(), *digest);
+        }
+    }
+
+    #[test]
+    fn touched_names_every_change_whatever_happened(ops in history(), more in prop::collection::vec(op(), 0..20)) {
+        let (mut table, mut model) = (Table::default(), BTreeMap::new());
+        for op in &ops {
+            run(op, &mut table, &mut model);
+        }
+        let (earlier, before) = (table.clone(), model.clone());
+        for op in &more {
+            run(op, &mut table, &mut model);
+        }
+        let touched: BTreeMap<u16, u32> = table.touched_since(&earlier).map(|(k, v)| (*k, *v)).collect();
+        for (k, v) in model.iter().filter(|(k, v)| before.get(k) != Some(v)) {
+            prop_assert_eq!(touched.get(k), Some(v));
+        }
+    }
+
+    #[test]
+    fn digest_depends_on_the_records_alone(ops in history()) {
+        let (mut table, mut model) = (Table::default(), BTreeMap::new());
+        for op in &ops {
+            run(op, &mut table, &mut model);
+            if matches!(op, Op::Freeze) {
+                // Fills the cached sums, so that a stale one would show.
+                table.digest();
+            }
+        }
+        let rising: Table<u16, u32> = model.iter().map(|(k, v)| (*k, *v)).collect();
+        let falling: Table<u16, u32> = model.iter().rev().map(|(k, v)| (*k, *v)).collect();
+        prop_assert_eq!(table.digest(), rising.digest());
+        prop_assert_eq!(table.digest(), falling.digest());
+        prop_assert_eq!(&table, &rising);
+        prop_assert_eq!(&table, &falling);
+        if let Some((&k, &v)) = model.iter().next() {
+            let mut other = rising.clone();
+            other.insert(k, v.wrapping_add(1));
+            prop_assert_ne!(table.digest(), other.digest());
+            prop_assert_ne!(&table, &other);
+        }
+    }
+}
+
+#[test]
+fn a_table_that_shrank_has_a_short_spine() {
+    let mut table: Table<u32, u32> = (0..64_000).map(|k| (k, k)).collect();
+    for k in (0..64_000).filter(|k| k % 64 != 0) {
+        table.remove(&k);
+    }
+    assert_eq!(table.len(), 1000);
+    assert!(table.spine.len() < 100, "{} chunks for 1,000 records", table.spine.len());
+}
+
+#[test]
+fn touched_names_every_changed_record_and_little_else() {
+    let mut table: Table<u32, u32> = (0..2_000).map(|n| (n, n)).collect();
+    let earlier = table.clone();
+    assert_eq!(table.touched_since(&earlier).count(), 0);
+    table.insert(7, 70);
+    table.remove(&1_000);
+    table.insert(3_000, 1);
+    let touched: Vec<u32> = table.touched_since(&earlier).map(|(k, _)| *k).collect();
+    assert!(touched.contains(&7) && touched.contains(&3_000), "{touched:?}");
+    assert!(touched.len() <= 3 * 65, "{}", touched.len());
+    let mut small: Table<u32, u32> = Table::default();
+    let none = small.clone();
+    small.insert(1, 1);
+    assert_eq!(small.touched_since(&none).count(), 1);
+}
