@@ -1,7 +1,6 @@
 //! Compiles the messages without protoc, and gives read-side messages their JSON: fields `*_at` become RFC 3339.
 
 use std::error::Error;
-use std::path::Path;
 
 use prost_build::Config;
 
@@ -10,7 +9,7 @@ const FILES: [&str; 6] =
 
 fn main() -> Result<(), Box<dyn Error>> {
     let files: Vec<String> =
-        FILES.iter().map(|file| format!("proto/{file}")).filter(|f| Path::new(f).exists()).collect();
+        FILES.iter().map(|file| format!("proto/{file}")).collect();
     for file in &files {
         println!("cargo:rerun-if-changed={file}");
     }

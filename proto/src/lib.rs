@@ -14,6 +14,7 @@ mod command;
 mod error;
 pub mod json;
 mod plan;
+pub mod snapshot;
 mod terms;
 mod wire;
 
@@ -34,5 +35,14 @@ pub mod log {
     #[allow(missing_docs, unused_qualifications, clippy::pedantic, clippy::all)]
     pub mod v1 {
         tonic::include_proto!("bursar.log.v1");
+    }
+}
+
+/// What snapshots hold.
+pub mod state {
+    /// The first version.
+    #[allow(missing_docs, unused_qualifications, clippy::pedantic, clippy::all)]
+    pub mod v1 {
+        tonic::include_proto!("bursar.state.v1");
     }
 }

@@ -1,0 +1,106 @@
+//! The two books.
+
+use scheduler_core::id::{BudgetId, Name};
+use scheduler_core::ledger::{Account, Class, Curve, PoolBooks, SetAside};
+use scheduler_core::spec::Tier;
+use scheduler_core::table::Table;
+use scheduler_core::unit::{ChargeMillis, MilliGpus, Timestamp};
+
+use crate::error::Error;
+use crate::state::v1 as state;
+use crate::wire::{Wire, moment, name, required};
+
+/// A pool's books without its accounts, which are records of their own.
+pub(super) struct PoolParts {
+    pub(super) since: Option<Timestamp>,
+    pub(super) installed: Curve,
+    pub(super) classes: Table<Class, Curve>,
+}
+
+pub(super) fn tier(is_funded: bool) -> Tier {
+    if is_funded { Tier::Funded } else { Tier::Free }
+}
+
+pub(super) fn pool(name: &Name, pool: &PoolBooks) -> state::Pool {
+    state::Pool {
+        name: name.to_string(),
+        since_ms: pool.since().map(Timestamp::as_millis),
+        installed: Some(curve(pool.installed_curve())),
+        classes: pool.class_curves().iter().map(|(class, of)| class_curve(*class, of)).collect(),
+    }
+}
+
+pub(super) fn read_pool(m: state::Pool) -> Result<(Name, PoolParts), Error> {
+    let mut classes = Table::default();
+    for m in m.classes {
+        classes.insert(class(&m)?, read_curve(required("curve", m.curve)?)?);
+    }
+    let installed = read_curve(required("installed", m.installed)?)?;
+    Ok((name("name", &m.name)?, PoolParts { since: m.since_ms.map(moment), installed, classes }))
+}
+
+fn class_curve(class: Class, of: &Curve) -> state::ClassCurve {
+    let (kind, budget, is_funded) = match class {
+        Class::Idle => (state::Class::Idle, 0, false),
+        Class::Unavailable => (state::Class::Unavailable, 0, false),
+        Class::Handover => (state::Class::Handover, 0, false),
+        Class::Overhead => (state::Class::Overhead, 0, false),
+        Class::Occupied { budget, tier } => (state::Class::Occupied, budget.get(), tier == Tier::Funded),
+    };
+    state::ClassCurve { class: kind.into(), budget, funded: is_funded, curve: Some(curve(of)) }
+}
+
+fn class(m: &state::ClassCurve) -> Result<Class, Error> {
+    Ok(match m.class() {
+        state::Class::Unspecified => return Err(Error::Missing("class")),
+        state::Class::Idle => Class::Idle,
+        state::Class::Unavailable => Class::Unavailable,
+        state::Class::Handover => Class::Handover,
+        state::Class::Overhead => Class::Overhead,
+        state::Class::Occupied => Class::Occupied { budget: BudgetId::new(m.budget), tier: tier(m.funded) },
+    })
+}
+
+fn curve(curve: &Curve) -> state::Curve {
+    let point = |(at, total): (&Timestamp, &u128)| state::Point {
+        at_ms: at.as_millis(),
+        total: Some(ChargeMillis::new(*total).to_wire()),
+    };
+    state::Curve { points: curve.points().iter().map(point).collect(), rate: curve.rate() }
+}
+
+fn read_curve(m: state::Curve) -> Result<Curve, Error> {
+    let mut points = Table::default();
+    for point in m.points {
+        points.insert(moment(point.at_ms), ChargeMillis::from_wire(required("total", point.total)?)?.get());
+    }
+    Ok(Curve::from_parts(points, m.rate))
+}
+
+pub(super) fn account(pool: &Name, budget: BudgetId, tier: Tier, account: &Account) -> state::Account {
+    let aside = account.aside();
+    let end = |(until, rate): (&Timestamp, &MilliGpus)| state::RateUntil {
+        until_ms: until.as_millis(),
+        rate: rate.get(),
+    };
+    state::Account {
+        pool: pool.to_string(),
+        budget: budget.get(),
+        funded: tier == Tier::Funded,
+        curve: Some(curve(account.curve())),
+        fixed: Some(aside.fixed().to_wire()),
+        ends: aside.ends().iter().map(end).collect(),
+        horizon_ms: aside.horizon().as_millis(),
+    }
+}
+
+/// A pool, its account's key, and the account.
+pub(super) type ReadAccount = (Name, (BudgetId, Tier), Account);
+
+pub(super) fn read_account(m: state::Account) -> Result<ReadAccount, Error> {
+    let ends = m.ends.iter().map(|end| (moment(end.until_ms), MilliGpus::new(end.rate))).collect();
+    let fixed = ChargeMillis::from_wire(required("fixed", m.fixed)?)?;
+    let aside = SetAside::from_parts(fixed, ends, moment(m.horizon_ms));
+    let account = Account::from_parts(read_curve(required("curve", m.curve)?)?, aside);
+    Ok((name("pool", &m.pool)?, (BudgetId::new(m.budget), tier(m.funded)), account))
+}

@@ -1,0 +1,19 @@
+//! Snapshots of state: a stream of length-delimited records, one an object, in key order.
+//!
+//! ```text
+//!   Header {format, index, term}   Meta   Budget*  Principal*  ...  Timer*   Trailer {records, digest}
+//! ```
+//!
+//! [`read`] takes nothing on trust: a record that can't be, a number of records or a digest that differs is an error.
+
+mod books;
+mod jobs;
+mod people;
+mod read;
+mod write;
+
+pub use read::{Error, read};
+pub use write::write;
+
+/// The format this build writes and reads.
+pub const FORMAT: u32 = 1;

@@ -1,0 +1,185 @@
+//! Records to state.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use prost::Message;
+use scheduler_core::id::{BudgetId, Name};
+use scheduler_core::ledger::{Account, Books, PoolBooks};
+use scheduler_core::spec::Tier;
+use scheduler_core::state::State;
+use scheduler_core::table::Table;
+use scheduler_core::unit::Timestamp;
+
+use super::{FORMAT, books, jobs, people};
+use crate::error;
+use crate::state::v1::record::Record as Kind;
+use crate::state::v1::{Record, Trailer};
+use crate::wire::required;
+
+/// The most bytes of one record: a job spec is 64 KiB, a curve's points are a few megabytes.
+const RECORD_MAX: u64 = 256 * 1024 * 1024;
+
+/// Why a snapshot can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The bytes stopped or failed.
+    #[error("failed to read the snapshot after {records} records")]
+    Read {
+        /// Records that were read.
+        records: u64,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// A record can't be.
+    #[error("record {at} of the snapshot is not valid")]
+    Record {
+        /// Which, from 1.
+        at: u64,
+        /// The cause.
+        #[source]
+        source: error::Error,
+    },
+    /// It is of a format that this build doesn't know.
+    #[error("the snapshot has format {found}; this build reads format {FORMAT}")]
+    Format {
+        /// What it has.
+        found: u32,
+    },
+    /// Its end doesn't fit its records.
+    #[error("the snapshot's {what} differs from its records: it is damaged or was cut")]
+    Differs {
+        /// The number of records, or the digest.
+        what: &'static str,
+    },
+}
+
+/// Reads a whole state.
+///
+/// # Errors
+/// When a record can't be, or the records don't fit the trailer.
+pub fn read(from: &mut dyn Read) -> Result<State, Error> {
+    let mut source = Source { from, records: 0 };
+    match source.next()? {
+        Kind::Header(header) if header.format == FORMAT => {}
+        Kind::Header(header) => return Err(Error::Format { found: header.format }),
+        _ => return Err(Error::Differs { what: "beginning" }),
+    }
+    let mut building = Building::default();
+    loop {
+        match source.next()? {
+            Kind::Trailer(trailer) => return building.finish(source.records - 1, &trailer),
+            record => {
+                let at = source.records;
+                building.take(record).map_err(|cause| Error::Record { at, source: cause })?;
+            }
+        }
+    }
+}
+
+struct Source<'a> {
+    from: &'a mut dyn Read,
+    records: u64,
+}
+
+impl Source<'_> {
+    fn next(&mut self) -> Result<Kind, Error> {
+        let records = self.records;
+        let failed = |source| Error::Read { records, source };
+        let len = self.length().map_err(failed)?;
+        let mut bytes = Vec::new();
+        let read = self.from.take(len).read_to_end(&mut bytes).map_err(failed)?;
+        if u64::try_from(read) != Ok(len) {
+            return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+        }
+        self.records += 1;
+        let record = Record::decode(bytes.as_slice())
+            .map_err(|cause| error::Error::NoMessage("snapshot record", cause))
+            .and_then(|record| required("record", record.record));
+        record.map_err(|source| Error::Record { at: self.records, source })
+    }
+
+    /// Reads a varint, as `encode_length_delimited` writes it.
+    fn length(&mut self) -> io::Result<u64> {
+        let mut len = 0_u64;
+        for shift in (0..35).step_by(7) {
+            let mut byte = [0];
+            self.from.read_exact(&mut byte)?;
+            len |= u64::from(byte[0] & 0x7f) << shift;
+            if byte[0] < 0x80 {
+                let too_long =
+                    || io::Error::new(io::ErrorKind::InvalidData, "a record is longer than any can be");
+                return if len <= RECORD_MAX { Ok(len) } else { Err(too_long()) };
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, "a record's length is no number"))
+    }
+}
+
+#[derive(Default)]
+struct Building {
+    state: State,
+    thinned: Timestamp,
+    pools: BTreeMap<Name, books::PoolParts>,
+    accounts: BTreeMap<Name, Table<(BudgetId, Tier), Arc<Account>>>,
+}
+
+impl Building {
+    fn take(&mut self, record: Kind) -> Result<(), error::Error> {
+        let state = &mut self.state;
+        match record {
+            Kind::Header(_) | Kind::Trailer(_) => {
+                return Err(error::Error::bad("record", "not in its place"));
+            }
+            Kind::Meta(m) => {
+                self.thinned = Timestamp::from_millis(m.books_thinned_ms);
+                state.meta = people::read_meta(m)?;
+            }
+            Kind::Budget(m) => put(&mut state.budgets, people::read_budget(m)?),
+            Kind::Principal(m) => put(&mut state.principals, people::read_principal(m)?),
+            Kind::JoinToken(m) => put(&mut state.join_tokens, people::read_join_token(m)?),
+            Kind::Node(m) => put(&mut state.nodes, people::read_node(m)?),
+            Kind::Job(m) => put(&mut state.jobs, jobs::read_job(m)?),
+            Kind::Attempt(m) => put(&mut state.attempts, jobs::read_attempt(m)?),
+            Kind::Pool(m) => {
+                let (name, parts) = books::read_pool(m)?;
+                self.pools.insert(name, parts);
+            }
+            Kind::Account(m) => {
+                let (pool, key, account) = books::read_account(m)?;
+                self.accounts.entry(pool).or_default().insert(key, Arc::new(account));
+            }
+            Kind::Launch(m) => put(&mut state.launches, jobs::read_launch(m)?),
+            Kind::Decision(m) => put(&mut state.decisions, jobs::read_decision(m)?),
+            Kind::Request(m) => put(&mut state.requests, people::read_request(m)?),
+            Kind::Stray(m) => put(&mut state.strays, jobs::read_stray(m)?),
+            Kind::InLine(m) => put(&mut state.line, (jobs::read_in_line(m)?, ())),
+            Kind::Ended(m) => put(&mut state.ended, (jobs::read_ended_job(&m), ())),
+            Kind::Timer(m) => put(&mut state.timers, (jobs::read_timer(m)?, ())),
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, records: u64, trailer: &Trailer) -> Result<State, Error> {
+        if records != trailer.records {
+            return Err(Error::Differs { what: "number of records" });
+        }
+        let mut pools = Table::default();
+        for (name, parts) in self.pools {
+            let accounts = self.accounts.remove(&name).unwrap_or_default();
+            let pool = PoolBooks::from_parts(parts.since, parts.installed, parts.classes, accounts);
+            pools.insert(name, Arc::new(pool));
+        }
+        self.state.books = Books::from_parts(pools, self.thinned);
+        if self.state.digest().as_slice() != trailer.digest.as_slice() {
+            return Err(Error::Differs { what: "digest" });
+        }
+        Ok(self.state)
+    }
+}
+
+fn put<K: Ord + Clone, V: Clone>(table: &mut Table<K, V>, (key, value): (K, V)) {
+    table.insert(key, value);
+}
