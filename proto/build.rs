@@ -8,8 +8,7 @@ const FILES: [&str; 6] =
     ["terms.proto", "agent.proto", "control.proto", "peer.proto", "log.proto", "state.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let files: Vec<String> =
-        FILES.iter().map(|file| format!("proto/{file}")).collect();
+    let files: Vec<String> = FILES.iter().map(|file| format!("proto/{file}")).collect();
     for file in &files {
         println!("cargo:rerun-if-changed={file}");
     }

@@ -20,6 +20,7 @@ pub mod agent;
 pub mod budget;
 pub mod command;
 pub mod decision;
+mod digest;
 pub mod id;
 pub mod job;
 pub mod leader;
