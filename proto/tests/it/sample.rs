@@ -1,0 +1,237 @@
+//! One of everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use scheduler_core::agent::{EndedBy, Fault, RankEvent, Report};
+use scheduler_core::budget::TreeNode;
+use scheduler_core::command::{
+    AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Code, Command, Entry, Found, IssueJoinToken, Join,
+    Outcome, Rejection, RequestMark, Submit,
+};
+use scheduler_core::decision::{Dropped, Level, Plan, Start, UseOf, Why};
+use scheduler_core::id::{
+    AttemptId, AttemptNo, BodyHash, BudgetId, ClusterId, Epoch, GpuUuid, JobId, Label, LogIndex, Name,
+    NodeId, Rank, ReplicaId, RequestId, Revision, Slot, SpecHash, Term, TokenHash,
+};
+use scheduler_core::job::Exit;
+use scheduler_core::node::{Facts, GpuFacts};
+use scheduler_core::principal::{AccountName, Actor};
+use scheduler_core::settings::Settings;
+use scheduler_core::spec::{ContractDefaults, Request, Shape, Turn};
+use scheduler_core::unit::{Bytes, ChargeMillis, GpuCount, Share, Span, Timestamp};
+
+pub fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn label(text: &str) -> Label {
+    Label::new(text).unwrap()
+}
+
+pub fn entry(command: Command) -> Entry {
+    Entry {
+        time: Timestamp::from_millis(1_795_972_127_001),
+        actor: Actor::Principal(name("ada")),
+        request: Some(RequestMark {
+            id: RequestId::new([7; 16]),
+            made_at: Timestamp::from_millis(1_795_972_127_000),
+            body: BodyHash::new([9; 32]),
+        }),
+        command,
+    }
+}
+
+pub fn commands() -> Vec<Command> {
+    let node = NodeId::new(3);
+    let reports = Command::Reports { node, reports: reports() };
+    vec![
+        found(),
+        submit(),
+        Command::Cancel(Cancel { job: JobId::new(4190), is_now: true, reason: "wrong data".into() }),
+        Command::ApplyBudgets(ApplyBudgets {
+            root: tree(),
+            base: Revision::new(4),
+            reason: "new term".into(),
+        }),
+        Command::AddPrincipal(AddPrincipal {
+            name: name("ada"),
+            token: TokenHash::new([3; 32]),
+            account: AccountName::new("ada").unwrap(),
+            is_operator: true,
+        }),
+        Command::RevokePrincipal { name: name("ada") },
+        Command::IssueJoinToken(IssueJoinToken {
+            name: name("node-01"),
+            pool: name("main"),
+            token: TokenHash::new([4; 32]),
+            expires_at: Timestamp::from_millis(9),
+        }),
+        Command::Join(Join {
+            token: TokenHash::new([4; 32]),
+            name: name("node-01"),
+            machine: label("m-1"),
+            credential: TokenHash::new([5; 32]),
+        }),
+        Command::NodeFacts { node, facts: facts() },
+        reports.clone(),
+        Command::NodeUnreachable { node },
+        Command::NodeBack { node },
+        Command::Adopt(plan()),
+        Command::EndSafeMode { reason: "looked at it".into() },
+        Command::Batch(vec![
+            (Actor::Agent(node), reports),
+            (Actor::Replica(ReplicaId::new(2)), Command::NodeBack { node }),
+        ]),
+    ]
+}
+
+fn found() -> Command {
+    Command::Found(Found {
+        cluster: ClusterId::new([1; 16]),
+        epoch: Epoch::new(1),
+        root: name("lab"),
+        admin: name("ceo"),
+        admin_token: TokenHash::new([2; 32]),
+        admin_account: AccountName::new("ceo").unwrap(),
+        settings: Settings { allow_simulated: true, cap: Span::from_millis(50), ..Settings::default() },
+    })
+}
+
+fn submit() -> Command {
+    Command::Submit(Submit {
+        request: Request {
+            name: label("sft-think-7b"),
+            budget: "language/posttrain".into(),
+            cluster: Some(name("h100-a")),
+            shape: Shape {
+                nodes: 1,
+                gpus_per_node: GpuCount::new(8),
+                gpu_type: Some(label("H100")),
+                cpus: Some(64),
+                memory: Some(Bytes::new(1 << 40)),
+            },
+            min_runtime: Some(Span::from_hours(4)),
+            time_limit: Some(Span::from_hours(72)),
+            resumable: Some(true),
+            grace: Some(Span::from_secs(120)),
+            signal: Some(15),
+            checkpoint_every: Some(Span::from_mins(15)),
+            checkpoint_glob: Some("ckpt/*.done".into()),
+            requeue_code: Some(75),
+            retries: 2,
+            turn: Some(Turn::Last),
+            is_held: true,
+        },
+        launch: Blob { hash: SpecHash::new([6; 32]), bytes: Arc::from(vec![1, 2, 3]) },
+    })
+}
+
+pub fn tree() -> TreeNode {
+    let leaf = TreeNode {
+        name: name("science"),
+        share: Share::from_ppm(200_000).unwrap(),
+        owner: Some(name("pi")),
+        members: BTreeSet::from([name("ada"), name("bob")]),
+        defaults: ContractDefaults {
+            min_runtime: Some(Span::from_hours(1)),
+            resumable: Some(false),
+            time_limit: Some(Span::from_hours(2)),
+        },
+        children: vec![],
+    };
+    TreeNode {
+        name: name("lab"),
+        share: Share::WHOLE,
+        owner: None,
+        members: BTreeSet::new(),
+        defaults: ContractDefaults::default(),
+        children: vec![leaf],
+    }
+}
+
+fn facts() -> Facts {
+    Facts {
+        boot: label("b-1"),
+        agent: label("0.1.0"),
+        cpus: 128,
+        memory: Bytes::new(1 << 41),
+        gpus: vec![GpuFacts {
+            uuid: GpuUuid::new("GPU-1").unwrap(),
+            model: label("NVIDIA H100"),
+            memory: Bytes::new(1 << 36),
+        }],
+        is_simulated: true,
+        containment: label("process tree"),
+        trouble: vec!["gpu 3: probe silent".into()],
+    }
+}
+
+pub fn reports() -> Vec<Report> {
+    let exited = |exit, by| RankEvent::Exited { exit, by };
+    let failed = |fault| RankEvent::LaunchFailed { fault, what: "no such directory".into() };
+    let events = vec![
+        RankEvent::Started,
+        exited(Exit::Code(3), EndedBy::Itself),
+        exited(Exit::Signal(9), EndedBy::Stop),
+        exited(Exit::Unknown, EndedBy::Reboot),
+        exited(Exit::Code(0), EndedBy::TimeLimit),
+        failed(Fault::Node),
+        failed(Fault::Job { code: 127 }),
+        RankEvent::Freed,
+        RankEvent::Unknown { gpus: vec![GpuUuid::new("GPU-1").unwrap()] },
+    ];
+    let report = |event| Report {
+        attempt: AttemptId { job: JobId::new(4190), no: AttemptNo::new(3) },
+        rank: Rank::new(1),
+        at: Timestamp::from_millis(77),
+        event,
+    };
+    events.into_iter().map(report).collect()
+}
+
+fn plan() -> Plan {
+    let use_of = |charged| UseOf {
+        budget: BudgetId::new(5),
+        charged: ChargeMillis::new(charged),
+        set_aside: ChargeMillis::new(1 << 70),
+        allocation: ChargeMillis::new(u128::MAX),
+    };
+    Plan {
+        term: Term::new(4),
+        index: LogIndex::new(99),
+        decisions: vec![Start {
+            job: JobId::new(4190),
+            attempt: AttemptNo::new(1),
+            on: vec![(NodeId::new(3), vec![Slot::new(0), Slot::new(7)])],
+            why: Why { place: 2, levels: vec![Level { chosen: use_of(1), next: Some(use_of(2)) }] },
+        }],
+    }
+}
+
+pub fn answers() -> Vec<Answer> {
+    let drops = [
+        Dropped::NotWaiting,
+        Dropped::AttemptTaken,
+        Dropped::GpuTaken,
+        Dropped::NodeNotReady,
+        Dropped::WrongShape,
+        Dropped::NodeFull,
+    ];
+    let dropped = drops.into_iter().enumerate().map(|(n, why)| (u16::try_from(n).unwrap(), why)).collect();
+    let mut answers = vec![
+        Ok(Outcome::Done),
+        Ok(Outcome::Submitted { job: JobId::new(4190) }),
+        Ok(Outcome::BudgetsApplied { revision: Revision::new(5) }),
+        Ok(Outcome::Joined { node: NodeId::new(3) }),
+        Ok(Outcome::Adopted { adopted: 3, dropped }),
+    ];
+    answers.extend(Code::ALL.map(|code| Err(Rejection::new(code, "what".into(), "why", "fix".into()))));
+    let all = answers.clone();
+    answers.push(Ok(Outcome::Batch(all)));
+    answers
+}
+
+pub fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
