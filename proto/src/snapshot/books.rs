@@ -1,10 +1,10 @@
 //! The two books.
 
 use scheduler_core::id::{BudgetId, Name};
-use scheduler_core::ledger::{Account, Class, Curve, PoolBooks, SetAside};
+use scheduler_core::ledger::{Account, Class, Curve, Merged, PoolBooks, SetAside};
 use scheduler_core::spec::Tier;
 use scheduler_core::table::Table;
-use scheduler_core::unit::{ChargeMillis, MilliGpus, Timestamp};
+use scheduler_core::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
 
 use crate::error::Error;
 use crate::state::v1 as state;
@@ -19,6 +19,13 @@ pub(super) struct PoolParts {
 
 pub(super) fn tier(is_funded: bool) -> Tier {
     if is_funded { Tier::Funded } else { Tier::Free }
+}
+
+pub(super) fn read_merged(m: &state::Meta) -> Result<Merged, Error> {
+    if m.merged_step_ms == 0 {
+        return Err(Error::bad("merged_step", "zero"));
+    }
+    Ok(Merged { until: moment(m.merged_until_ms), step: Span::from_millis(m.merged_step_ms) })
 }
 
 pub(super) fn pool(name: &Name, pool: &PoolBooks) -> state::Pool {

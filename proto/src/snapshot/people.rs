@@ -46,7 +46,8 @@ pub(super) fn meta(from: &State) -> state::Meta {
             .iter()
             .map(|(n, what)| state::Alarm { node: n.get(), what: what.clone() })
             .collect(),
-        books_thinned_ms: from.books.thinned().as_millis(),
+        merged_until_ms: from.books.merged().until.as_millis(),
+        merged_step_ms: from.books.merged().step.as_millis(),
     }
 }
 

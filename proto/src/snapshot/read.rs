@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use prost::Message;
 use scheduler_core::id::{BudgetId, Name};
-use scheduler_core::ledger::{Account, Books, PoolBooks};
+use scheduler_core::ledger::{Account, Books, Merged, PoolBooks};
 use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
 use scheduler_core::table::Table;
-use scheduler_core::unit::Timestamp;
 
 use super::{FORMAT, books, jobs, people};
 use crate::error;
@@ -121,7 +120,7 @@ impl Source<'_> {
 #[derive(Default)]
 struct Building {
     state: State,
-    thinned: Timestamp,
+    merged: Merged,
     pools: BTreeMap<Name, books::PoolParts>,
     accounts: BTreeMap<Name, Table<(BudgetId, Tier), Arc<Account>>>,
 }
@@ -134,7 +133,7 @@ impl Building {
                 return Err(error::Error::bad("record", "not in its place"));
             }
             Kind::Meta(m) => {
-                self.thinned = Timestamp::from_millis(m.books_thinned_ms);
+                self.merged = books::read_merged(&m)?;
                 state.meta = people::read_meta(m)?;
             }
             Kind::Budget(m) => put(&mut state.budgets, people::read_budget(m)?),
@@ -172,7 +171,7 @@ impl Building {
             let pool = PoolBooks::from_parts(parts.since, parts.installed, parts.classes, accounts);
             pools.insert(name, Arc::new(pool));
         }
-        self.state.books = Books::from_parts(pools, self.thinned);
+        self.state.books = Books::from_parts(pools, self.merged);
         if self.state.digest().as_slice() != trailer.digest.as_slice() {
             return Err(Error::Differs { what: "digest" });
         }
