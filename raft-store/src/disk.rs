@@ -1,0 +1,95 @@
+//! The data directory: who holds it, and how much room is left.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Room on the file system of the data directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FreeDisk {
+    /// Bytes that this process may still write.
+    pub free_bytes: u64,
+    /// Size of the file system in bytes.
+    pub total_bytes: u64,
+}
+
+impl FreeDisk {
+    /// Asks the file system that holds `dir`.
+    pub(crate) fn of(dir: &Path) -> io::Result<Self> {
+        let stat = rustix::fs::statvfs(dir)?;
+        Ok(Self {
+            free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+            total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
+        })
+    }
+
+    /// Whether new work must be refused: less than 5 % or less than 1 GiB is left.
+    pub fn is_low(&self) -> bool {
+        self.free_bytes < 1 << 30 || self.free_bytes < self.total_bytes / 20
+    }
+}
+
+/// An exclusive hold on a data directory; ends with the value, or with the process.
+#[derive(Debug)]
+pub(crate) struct DirLock {
+    _file: File,
+}
+
+/// Why the directory could not be taken.
+#[derive(Debug)]
+pub(crate) enum LockError {
+    /// Another process has it; its number as it wrote it.
+    Held(String),
+    /// The file system refused.
+    Io(io::Error),
+}
+
+/// How long a starting replica waits for its predecessor to be really gone.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+impl DirLock {
+    /// Makes `dir` if need be (mode 0700) and takes it for this process.
+    pub(crate) fn take(dir: &Path) -> Result<Self, LockError> {
+        make_private(dir).map_err(LockError::Io)?;
+        let path: PathBuf = dir.join("lock");
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(LockError::Io)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(cause)) => return Err(LockError::Io(cause)),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let mut holder = String::new();
+                    file.read_to_string(&mut holder).map_err(LockError::Io)?;
+                    return Err(LockError::Held(holder.trim().to_owned()));
+                }
+            }
+        }
+        file.set_len(0).map_err(LockError::Io)?;
+        file.rewind().map_err(LockError::Io)?;
+        writeln!(file, "{}", std::process::id()).map_err(LockError::Io)?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// Makes a directory that only its owner can enter, and narrows one that is there.
+pub(crate) fn make_private(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let mut mode = fs::metadata(dir)?.permissions();
+    if mode.mode() & 0o077 != 0 {
+        mode.set_mode(0o700);
+        fs::set_permissions(dir, mode)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! The handle that the server holds, and what is behind it.
+
+mod change;
+mod found;
+mod open;
+mod propose;
+mod read;
+mod watch;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use openraft::errors::ForwardToLeader;
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::watch as channel;
+
+pub use self::propose::Answer;
+pub(crate) use self::read::confirm_leadership;
+
+use self::propose::InFlight;
+use crate::disk::DirLock;
+use crate::log::LogStore;
+use crate::machine::Machine;
+use crate::raft::Raft;
+use crate::raft::types::C;
+use crate::record::Position;
+use crate::snapshot::SnapshotStore;
+use crate::transport::{self, Handler, Links, PeerService};
+use crate::{Config, FreeDisk, Identity, Member, Role, Status, open as open_error};
+
+/// One replica of the log. Clones are the same replica.
+#[derive(Clone)]
+pub struct Replica {
+    inner: Arc<Inner>,
+}
+
+/// What all handles, and the service for other replicas, share.
+pub(crate) struct Inner {
+    config: Config,
+    links: Arc<Links>,
+    status: channel::Sender<Status>,
+    applied: channel::Sender<Option<Position>>,
+    in_flight: InFlight,
+    running: RwLock<Option<(Identity, Raft)>>,
+    stores: RwLock<Option<Stores>>,
+    /// Held while the replica becomes a member, or stops.
+    phase: tokio::sync::Mutex<Phase>,
+    /// The consensus has its own workers, so that nothing that the server does delays a heartbeat.
+    workers: Handle,
+    runtime: Mutex<Option<Runtime>>,
+}
+
+#[derive(Clone)]
+struct Stores {
+    log: LogStore,
+    snapshots: SnapshotStore,
+}
+
+/// What is used once in a replica's life.
+struct Phase {
+    machine: Option<Box<dyn Machine>>,
+    machine_thread: Option<std::thread::JoinHandle<()>>,
+    lock: Option<DirLock>,
+}
+
+impl Replica {
+    /// Opens the replica in the configured directory.
+    ///
+    /// A directory that belongs to a cluster is checked, the machine is brought back, and the replica takes
+    /// part. An empty one is made and waits: it never founds a cluster by itself. The service for other
+    /// replicas must be mounted in both cases.
+    ///
+    /// # Errors
+    ///
+    /// If the directory is in use, damaged or another replica's.
+    pub async fn open(config: Config, machine: impl Machine) -> Result<Self, open_error::Error> {
+        let inner = open::open(config, Box::new(machine)).await?;
+        Ok(Self { inner })
+    }
+
+    /// Returns the service to mount on the listener for other replicas (`Server::add_service`).
+    pub fn service(&self) -> PeerService {
+        transport::service(Handler::new(Arc::clone(&self.inner)), &self.inner.config.peer_secret)
+    }
+
+    /// Whether this replica belongs to a cluster.
+    pub fn is_initialised(&self) -> bool {
+        self.inner.running().is_some()
+    }
+
+    /// Returns which cluster and replica this is, or `None` before it belongs to one.
+    pub fn identity(&self) -> Option<Identity> {
+        self.inner.running().map(|(identity, _)| identity)
+    }
+
+    /// Returns a receiver of this replica's view of itself; it always holds the newest one.
+    pub fn watch(&self) -> channel::Receiver<Status> {
+        self.inner.status.subscribe()
+    }
+
+    /// Returns the newest view at once.
+    pub fn status(&self) -> Status {
+        self.inner.status.borrow().clone()
+    }
+
+    /// Returns a receiver of the last index that the machine has applied.
+    pub fn watch_applied(&self) -> Applied {
+        Applied { receiver: self.inner.applied.subscribe() }
+    }
+
+    /// Returns how much room is left for the data directory. New work should be refused when it is low.
+    ///
+    /// # Errors
+    ///
+    /// If the file system cannot be asked.
+    pub fn free_disk(&self) -> std::io::Result<FreeDisk> {
+        FreeDisk::of(&self.inner.config.data_dir)
+    }
+
+    /// Returns how long the oldest append has waited for the disk, in milliseconds.
+    pub fn disk_stall_ms(&self) -> u64 {
+        self.inner.stores().map_or(0, |stores| stores.log.stalled_ms())
+    }
+
+    /// Stops the replica: nothing is written afterwards, and the directory may be opened again. A leader should
+    /// hand over first, see [`Replica::transfer_leader`].
+    pub async fn shutdown(&self) {
+        self.inner.shutdown().await;
+    }
+}
+
+/// Follows what the machine has applied.
+#[derive(Debug, Clone)]
+pub struct Applied {
+    receiver: channel::Receiver<Option<Position>>,
+}
+
+impl Applied {
+    /// Returns the last applied index.
+    pub fn index(&self) -> Option<u64> {
+        self.receiver.borrow().map(|at| at.index)
+    }
+
+    /// Waits until `index` is applied; `false` if the replica stops before.
+    pub async fn reaches(&mut self, index: u64) -> bool {
+        self.receiver.wait_for(|at| at.is_some_and(|at| at.index >= index)).await.is_ok()
+    }
+}
+
+impl Inner {
+    /// Returns the identity and the consensus, if this replica takes part.
+    pub(crate) fn running(&self) -> Option<(Identity, Raft)> {
+        self.running.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the snapshots, for a transfer.
+    pub(crate) fn snapshots(&self) -> Result<SnapshotStore, tonic::Status> {
+        let stores = self.stores();
+        stores
+            .map(|stores| stores.snapshots)
+            .ok_or_else(|| tonic::Status::unavailable("this replica is stopping"))
+    }
+
+    fn stores(&self) -> Option<Stores> {
+        self.stores.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn data_dir(&self) -> &Path {
+        &self.config.data_dir
+    }
+
+    async fn shutdown(&self) {
+        let mut phase = self.phase.lock().await;
+        let running = self.running.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((_, raft)) = running
+            && raft.shutdown().await.is_err()
+        {
+            tracing::warn!("the consensus ended with a panic while shutting down");
+        }
+        let stores = self.stores.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.status.send_modify(|status| status.role = Role::Stopped);
+        if let Some(Stores { log, snapshots }) = stores {
+            if let Ok(flushed) = log.flush() {
+                // The writer answers or stops the process.
+                let _ = flushed.await;
+            }
+            drop(snapshots);
+            log.close().await;
+        }
+        phase.machine = None;
+        if let Some(thread) = phase.machine_thread.take() {
+            // Ends once the last of the consensus' tasks has let go of it.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+        phase.lock = None;
+        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(runtime) = runtime {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // A runtime may not be dropped where it would have to wait.
+        let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(runtime) = runtime {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Returns the leader that an error names.
+fn leader_of(forward: &ForwardToLeader<C>) -> Option<Member> {
+    let (id, node) = forward.leader_id.zip(forward.leader_node.as_ref())?;
+    Some(Member::from_node(id, node))
+}

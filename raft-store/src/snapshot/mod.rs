@@ -1,0 +1,272 @@
+//! Snapshots: the newest two, in chunks, in a database of their own.
+//!
+//! A snapshot is written chunk by chunk and synced; only then is its description written and synced. What has
+//! no description is not there, and is removed at the next opening.
+
+mod reader;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::engine::{self, Change, Engine, SledEngine};
+use crate::envelope::{self, Kind, Label};
+use crate::record::{self, Description};
+
+pub(crate) use self::reader::SnapshotReader;
+pub(crate) use self::writer::{Shape, SnapshotWriter, Staged};
+
+/// sled's page cache for snapshots: they are written and read in order.
+const CACHE: u64 = 8 << 20;
+/// Bytes of content in a chunk.
+pub(crate) const CHUNK_BYTES: usize = 48 << 10;
+/// Snapshots kept: the newest, and the one before in case the newest turns out damaged.
+const KEPT: usize = 2;
+const DELETES: usize = 64;
+
+/// A snapshot's number in its database.
+pub(crate) type Number = u64;
+
+/// The handle to a replica's snapshots.
+#[derive(Clone)]
+pub(crate) struct SnapshotStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    engine: Arc<dyn Engine>,
+    rate: u64,
+    next: AtomicU64,
+    named: Mutex<BTreeMap<Number, Description>>,
+    /// Snapshots being read; their chunks stay until the reading ends.
+    reading: Mutex<BTreeMap<Number, usize>>,
+}
+
+/// A snapshot that is there to be read. It stays readable while the value lives.
+pub(crate) struct Handle {
+    store: SnapshotStore,
+    number: Number,
+    description: Description,
+}
+
+/// Why the snapshots could not be opened.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    /// The database is not what it must be.
+    Damaged(String),
+    /// The file system refused.
+    Io(io::Error),
+}
+
+impl SnapshotStore {
+    /// Opens the snapshots in `dir/snap`; `rate` is in bytes a second.
+    pub(crate) fn open(dir: &Path, rate: u64) -> Result<Self, OpenError> {
+        let engine = SledEngine::open(&dir.join("snap"), CACHE).map_err(|error| match error {
+            engine::OpenError::Damaged(what) => {
+                OpenError::Damaged(format!("the snapshots' database: {what}"))
+            }
+            engine::OpenError::Io(cause) => OpenError::Io(cause),
+        })?;
+        Self::on(Arc::new(engine), rate)
+    }
+
+    /// Opens the snapshots on an engine. Damaged snapshots are dropped, with a warning: whether that matters
+    /// depends on what the log still holds.
+    pub(crate) fn on(engine: Arc<dyn Engine>, rate: u64) -> Result<Self, OpenError> {
+        let mut named = BTreeMap::new();
+        let mut numbers = Vec::new();
+        for (key, value) in engine.scan(b"d", b"e", usize::MAX).map_err(OpenError::Io)? {
+            let number =
+                keys::number(&key).ok_or_else(|| OpenError::Damaged("a malformed key".to_owned()))?;
+            numbers.push(number);
+            match open_description(&value) {
+                Ok(description) => drop(named.insert(number, description)),
+                Err(error) => tracing::error!("the description of snapshot {number} is damaged: {error}"),
+            }
+        }
+        let shared = Shared {
+            engine,
+            rate: rate.max(1 << 20),
+            next: AtomicU64::new(numbers.iter().max().map_or(1, |number| number + 1)),
+            named: Mutex::new(named),
+            reading: Mutex::default(),
+        };
+        let store = Self { shared: Arc::new(shared) };
+        store.drop_damaged().map_err(OpenError::Io)?;
+        store.sweep().map_err(OpenError::Io)?;
+        Ok(store)
+    }
+
+    /// Returns the newest snapshot.
+    pub(crate) fn newest(&self) -> Option<Handle> {
+        let named = self.named();
+        let (number, description) = named.iter().max_by_key(|(number, found)| (found.last, **number))?;
+        Some(self.handle(*number, description.clone()))
+    }
+
+    /// Starts to write a snapshot.
+    pub(crate) fn create(&self) -> SnapshotWriter {
+        SnapshotWriter::new(self.clone(), self.shared.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Makes a staged snapshot one that is there: durable on return. Older ones beyond the second go.
+    pub(crate) fn name(&self, staged: Staged, description: Description) -> io::Result<Handle> {
+        let number = staged.number();
+        let key = keys::description(number);
+        let value = seal_description(&description);
+        self.shared.engine.sync()?;
+        self.shared.engine.write(vec![Change::Put { key, value }])?;
+        self.shared.engine.sync()?;
+        self.named().insert(number, description.clone());
+        let handle = self.handle(number, description);
+        self.drop_old()?;
+        Ok(handle)
+    }
+
+    fn handle(&self, number: Number, description: Description) -> Handle {
+        *lock(&self.shared.reading).entry(number).or_default() += 1;
+        Handle { store: self.clone(), number, description }
+    }
+
+    /// Reads every snapshot once and forgets those that cannot be read.
+    fn drop_damaged(&self) -> io::Result<()> {
+        let all: Vec<_> = self.named().iter().map(|(number, found)| (*number, found.clone())).collect();
+        for (number, description) in all {
+            let handle = self.handle(number, description);
+            if let Err(error) = io::copy(&mut handle.read(), &mut io::sink()) {
+                tracing::error!("snapshot {number} is damaged and left out: {error}");
+                drop(handle);
+                self.named().remove(&number);
+                self.shared.engine.write(vec![Change::Delete { key: keys::description(number) }])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_old(&self) -> io::Result<()> {
+        let mut named = self.named();
+        let mut order: Vec<_> = named.iter().map(|(number, found)| (found.last, *number)).collect();
+        order.sort_unstable();
+        let surplus = order.len().saturating_sub(KEPT);
+        for (_, number) in order.into_iter().take(surplus) {
+            named.remove(&number);
+            self.shared.engine.write(vec![Change::Delete { key: keys::description(number) }])?;
+        }
+        drop(named);
+        self.sweep()
+    }
+
+    /// Removes chunks of snapshots that are neither named nor being read or written.
+    fn sweep(&self) -> io::Result<()> {
+        let mut from = keys::chunk(0, 0);
+        loop {
+            let Some((key, _)) = self.shared.engine.scan(&from, b"d", 1)?.pop() else { return Ok(()) };
+            let Some(number) = keys::number(&key) else { return Ok(()) };
+            if self.is_in_use(number) {
+                from = keys::chunk(number + 1, 0);
+            } else {
+                self.remove_chunks(number)?;
+            }
+        }
+    }
+
+    fn is_in_use(&self, number: Number) -> bool {
+        self.named().contains_key(&number) || lock(&self.shared.reading).contains_key(&number)
+    }
+
+    fn remove_chunks(&self, number: Number) -> io::Result<()> {
+        loop {
+            let (from, to) = (keys::chunk(number, 0), keys::chunk(number + 1, 0));
+            let page = self.shared.engine.scan(&from, &to, DELETES)?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            let changes = page.into_iter().map(|(key, _)| Change::Delete { key }).collect();
+            self.shared.engine.write(changes)?;
+        }
+    }
+
+    fn named(&self) -> MutexGuard<'_, BTreeMap<Number, Description>> {
+        lock(&self.shared.named)
+    }
+
+    fn release(&self, number: Number) {
+        let mut reading = lock(&self.shared.reading);
+        if let Some(readers) = reading.get_mut(&number) {
+            *readers -= 1;
+            if *readers == 0 {
+                reading.remove(&number);
+            }
+        }
+        drop(reading);
+        if !self.is_in_use(number)
+            && let Err(cause) = self.remove_chunks(number)
+        {
+            tracing::warn!("failed to remove a snapshot that is no longer needed: {cause}");
+        }
+    }
+}
+
+impl Handle {
+    /// Returns what the snapshot holds.
+    pub(crate) fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Reads the content. A damaged chunk, a missing one or a wrong digest is an error.
+    pub(crate) fn read(&self) -> SnapshotReader<'_> {
+        SnapshotReader::new(self)
+    }
+
+    /// Returns the envelope of one chunk as stored.
+    pub(crate) fn chunk(&self, at: u32) -> io::Result<Vec<u8>> {
+        let found = self.store.shared.engine.get(&keys::chunk(self.number, at))?;
+        found.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("chunk {at} is missing")))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.store.release(self.number);
+    }
+}
+
+/// Wraps a description, as stored and sent.
+pub(crate) fn seal_description(description: &Description) -> Vec<u8> {
+    let last = description.last.map_or(0, |last| last.index);
+    envelope::seal(Label { kind: Kind::Snapshot, first: last, last }, &record::encode(description))
+}
+
+/// Unwraps a description.
+pub(crate) fn open_description(bytes: &[u8]) -> Result<Description, envelope::Error> {
+    let (_, payload) = envelope::open(Kind::Snapshot, bytes)?;
+    record::decode(payload)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `c` number part: a chunk; `d` number: a description.
+mod keys {
+    use super::Number;
+
+    pub(super) fn chunk(number: Number, at: u32) -> Vec<u8> {
+        [b"c".as_slice(), &number.to_be_bytes(), &at.to_be_bytes()].concat()
+    }
+
+    pub(super) fn description(number: Number) -> Vec<u8> {
+        [b"d".as_slice(), &number.to_be_bytes()].concat()
+    }
+
+    pub(super) fn number(key: &[u8]) -> Option<Number> {
+        let (number, _) = key.get(1..)?.split_first_chunk()?;
+        Some(u64::from_be_bytes(*number))
+    }
+}

@@ -1,0 +1,239 @@
+//! Receiving: calls of other replicas.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::{Stream, StreamExt, stream};
+use openraft::errors::{Fatal, RaftError};
+use openraft::raft::AppendEntriesRequest;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::wire::raft_server::Raft as Service;
+use super::wire::{
+    self, Address, AppendReply, AppendRequest, HelloReply, HelloRequest, InviteReply, InviteRequest, Parties,
+    ReadIndexReply, ReadIndexRequest, SnapshotPart, SnapshotReply, TransferReply, TransferRequest, VoteReply,
+    VoteRequest, snapshot_part,
+};
+use super::{VERSION_MAX, VERSION_MIN};
+use crate::raft::types::C;
+use crate::raft::{Raft, state_machine};
+use crate::replica::Inner;
+use crate::snapshot::{Shape, SnapshotWriter, open_description};
+
+/// Answers other replicas.
+#[derive(Clone)]
+pub(crate) struct Handler {
+    replica: Arc<Inner>,
+}
+
+impl Handler {
+    pub(crate) fn new(replica: Arc<Inner>) -> Self {
+        Self { replica }
+    }
+
+    /// Checks that the sender means this replica of this cluster.
+    fn admit(&self, address: Option<&Address>) -> Result<(Parties, Raft), Status> {
+        let parties = Parties::read(address)?;
+        let Some((identity, raft)) = self.replica.running() else {
+            return Err(Status::unavailable("this replica is not a member of a cluster yet, or is stopping"));
+        };
+        if parties.cluster != identity.cluster {
+            return Err(Status::failed_precondition(format!(
+                "this replica belongs to cluster {}, the call is for {}",
+                identity.cluster, parties.cluster
+            )));
+        }
+        if parties.to != identity.replica {
+            return Err(Status::failed_precondition(format!(
+                "this is replica {}, the call is for {}",
+                identity.replica, parties.to
+            )));
+        }
+        Ok((parties, raft))
+    }
+}
+
+fn fatal(error: &Fatal<C>) -> Status {
+    Status::unavailable(format!("this replica has stopped: {error}"))
+}
+
+fn failed(error: &RaftError<C>) -> Status {
+    Status::unavailable(format!("this replica has stopped: {error}"))
+}
+
+type Replies = Pin<Box<dyn Stream<Item = Result<AppendReply, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Service for Handler {
+    async fn hello(&self, request: Request<HelloRequest>) -> Result<Response<HelloReply>, Status> {
+        let hello = request.into_inner();
+        self.admit(hello.address.as_ref())?;
+        let version = VERSION_MAX.min(hello.version_max);
+        if version < VERSION_MIN.max(hello.version_min) {
+            return Err(Status::failed_precondition(format!(
+                "this replica speaks versions {VERSION_MIN} to {VERSION_MAX}, the caller {} to {}",
+                hello.version_min, hello.version_max
+            )));
+        }
+        Ok(Response::new(HelloReply { version }))
+    }
+
+    async fn vote(&self, request: Request<VoteRequest>) -> Result<Response<VoteReply>, Status> {
+        let message = request.into_inner();
+        let (_, raft) = self.admit(message.address.as_ref())?;
+        let reply = raft.vote(message.try_into()?).await.map_err(|error| failed(&error))?;
+        Ok(Response::new(reply.into()))
+    }
+
+    async fn pre_vote(&self, request: Request<VoteRequest>) -> Result<Response<VoteReply>, Status> {
+        let message = request.into_inner();
+        let (_, raft) = self.admit(message.address.as_ref())?;
+        let reply = raft.pre_vote(message.try_into()?).await.map_err(|error| failed(&error))?;
+        Ok(Response::new(reply.into()))
+    }
+
+    async fn append(&self, request: Request<AppendRequest>) -> Result<Response<AppendReply>, Status> {
+        let message = request.into_inner();
+        let (_, raft) = self.admit(message.address.as_ref())?;
+        let request: AppendEntriesRequest<C> = message.try_into()?;
+        let previous = request.prev_log_id;
+        let last = request.entries.last().map(|entry| entry.log_id).or(previous);
+        let reply = raft.append_entries(request).await.map_err(|error| failed(&error))?;
+        Ok(Response::new(reply.into_stream_result(previous, last).into()))
+    }
+
+    type AppendStreamStream = Replies;
+
+    async fn append_stream(
+        &self,
+        request: Request<Streaming<AppendRequest>>,
+    ) -> Result<Response<Replies>, Status> {
+        let Some((_, raft)) = self.replica.running() else {
+            return Err(Status::unavailable("this replica is not a member of a cluster yet, or is stopping"));
+        };
+        // The library's stream carries requests only: what ends it early is told after its last answer.
+        let fault = Arc::new(Mutex::new(None));
+        let input = {
+            let (handler, fault) = (self.clone(), Arc::clone(&fault));
+            stream::unfold((request.into_inner(), handler, fault), async |(mut incoming, handler, fault)| {
+                match handler.next_append(&mut incoming).await {
+                    Ok(request) => request.map(|request| (request, (incoming, handler, fault))),
+                    Err(status) => {
+                        *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+                        None
+                    }
+                }
+            })
+        };
+        let replies = raft.stream_append(input).map(|result| match result {
+            Ok(result) => Ok(result.into()),
+            Err(error) => Err(fatal(&error)),
+        });
+        let last = stream::once(async move { fault.lock().unwrap_or_else(PoisonError::into_inner).take() });
+        let replies: Replies = Box::pin(replies.chain(last.filter_map(async |fault| fault.map(Err))));
+        Ok(Response::new(replies))
+    }
+
+    async fn snapshot(
+        &self,
+        request: Request<Streaming<SnapshotPart>>,
+    ) -> Result<Response<SnapshotReply>, Status> {
+        let mut incoming = request.into_inner();
+        let first = incoming.message().await?.and_then(|part| part.part);
+        let Some(snapshot_part::Part::Header(header)) = first else {
+            return Err(Status::invalid_argument("a snapshot starts with its header"));
+        };
+        let (_, raft) = self.admit(header.address.as_ref())?;
+        let vote = header.vote.ok_or_else(|| Status::invalid_argument("the header lacks a vote"))?;
+        let description = open_description(&header.description)
+            .map_err(|error| Status::invalid_argument(format!("the snapshot's description: {error}")))?;
+        let snapshots = self.replica.snapshots()?;
+        let (shape, staged) = receive_chunks(incoming, snapshots.create()).await?;
+        let promised =
+            Shape { chunks: description.chunks, bytes: description.bytes, digest: description.digest };
+        if shape != promised {
+            return Err(Status::aborted("the snapshot did not arrive as it was sent"));
+        }
+        let handle = blocking(move || snapshots.name(staged, description)).await?;
+        let snapshot = state_machine::to_snapshot(handle).map_err(|cause| storage(&cause))?;
+        let reply = raft
+            .install_full_snapshot(wire::from_vote(vote), snapshot)
+            .await
+            .map_err(|error| fatal(&error))?;
+        Ok(Response::new(SnapshotReply { vote: Some(wire::to_vote(&reply.vote)) }))
+    }
+
+    async fn transfer_leader(
+        &self,
+        request: Request<TransferRequest>,
+    ) -> Result<Response<TransferReply>, Status> {
+        let message = request.into_inner();
+        let (_, raft) = self.admit(message.address.as_ref())?;
+        let reply = raft.handle_transfer_leader(message.try_into()?).await.map_err(|error| fatal(&error))?;
+        Ok(Response::new(reply.into()))
+    }
+
+    async fn read_index(
+        &self,
+        request: Request<ReadIndexRequest>,
+    ) -> Result<Response<ReadIndexReply>, Status> {
+        let (_, raft) = self.admit(request.into_inner().address.as_ref())?;
+        let index = crate::replica::confirm_leadership(&raft)
+            .await
+            .map_err(|error| Status::failed_precondition(error.to_string()))?;
+        Ok(Response::new(ReadIndexReply { index }))
+    }
+
+    async fn invite(&self, request: Request<InviteRequest>) -> Result<Response<InviteReply>, Status> {
+        let parties = Parties::read(request.into_inner().address.as_ref())?;
+        self.replica
+            .accept(parties.cluster, parties.to)
+            .await
+            .map_err(|error| Status::failed_precondition(wire::chain(&error)))?;
+        Ok(Response::new(InviteReply {}))
+    }
+}
+
+impl Handler {
+    async fn next_append(
+        &self,
+        incoming: &mut Streaming<AppendRequest>,
+    ) -> Result<Option<AppendEntriesRequest<C>>, Status> {
+        let Some(message) = incoming.message().await? else { return Ok(None) };
+        self.admit(message.address.as_ref())?;
+        Ok(Some(message.try_into()?))
+    }
+}
+
+/// Takes the chunks as they come. Nothing is kept in memory.
+async fn receive_chunks(
+    mut incoming: Streaming<SnapshotPart>,
+    mut writer: SnapshotWriter,
+) -> Result<(Shape, crate::snapshot::Staged), Status> {
+    while let Some(part) = incoming.message().await? {
+        let Some(snapshot_part::Part::Chunk(chunk)) = part.part else {
+            return Err(Status::invalid_argument("a snapshot has one header"));
+        };
+        writer = blocking(move || writer.put_sealed(&chunk.envelope).map(|()| writer)).await?;
+    }
+    blocking(move || writer.finish()).await
+}
+
+/// Runs disk work off the runtime's workers.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Status> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(cause)) if cause.kind() == io::ErrorKind::InvalidData => {
+            Err(Status::aborted(format!("the snapshot did not arrive as it was sent: {cause}")))
+        }
+        Ok(Err(cause)) => Err(storage(&cause)),
+        Err(_) => Err(Status::internal("writing the snapshot failed")),
+    }
+}
+
+fn storage(cause: &io::Error) -> Status {
+    Status::internal(format!("failed to store the snapshot: {cause}"))
+}
