@@ -310,6 +310,16 @@ impl History {
         self.attempts.iter().filter(of).filter_map(charge).sum()
     }
 
+    /// Sums by hand what a budget was charged up to `at`.
+    pub fn charged_until(&self, budget: BudgetId, tier: Tier, at: Timestamp) -> u128 {
+        let of = |a: &&Attempt| a.tier == tier && path(a.leaf).contains(&budget);
+        let charge = |a: &Attempt| {
+            let end = a.ended.unwrap_or(self.now).min(at);
+            Some(u128::from(a.rate) * u128::from(end.since(a.go?).as_millis()))
+        };
+        self.attempts.iter().filter(of).filter_map(charge).sum()
+    }
+
     /// Sums by hand what a budget has set aside now.
     pub fn set_aside(&self, budget: BudgetId, tier: Tier) -> u128 {
         let of = |a: &&Attempt| a.tier == tier && a.ended.is_none() && path(a.leaf).contains(&budget);

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use super::history::{History, LEAVES, START, pool, steps, tree};
+use super::history::{History, LEAVES, START, Step, What, pool, steps, tree};
 use crate::budget::ROOT;
 use crate::id::BudgetId;
 use crate::ledger::invariants::{check_occupancy, check_tree_sums};
@@ -16,7 +16,7 @@ const STEP: Span = Span::from_mins(1);
 
 fn config() -> ProptestConfig {
     ProptestConfig {
-        cases: 192,
+        cases: 128,
         rng_seed: RngSeed::Fixed(0x1ed9e),
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -49,8 +49,26 @@ fn check_totals(history: &History) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// A breakpoint is never a guess, however late the reports and however often breakpoints were merged.
+fn check_breakpoints(history: &History) -> Result<(), TestCaseError> {
+    for (_, books) in history.books.pools().iter() {
+        for (&(budget, tier), account) in books.accounts().iter() {
+            for (&at, &total) in account.curve().points().iter() {
+                prop_assert_eq!(
+                    total,
+                    history.charged_until(budget, tier, at),
+                    "{} {:?} at {:?}",
+                    budget,
+                    tier,
+                    at
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
 fn end_everything(history: &mut History) {
-    use super::history::{Step, What};
     for which in 0..history.attempts.len() {
         history.step(&Step { dt: 1, late: 0, which, what: What::Ended });
     }
@@ -97,11 +115,16 @@ proptest! {
                 }
             }
         }
+        check_breakpoints(&history)?;
     }
 
     /// Many breakpoints a minute, then merged in several ways: the window is off by at most the longest step.
     #[test]
-    fn few_breakpoints_are_enough(steps in steps(3000, 9000), window_mins in 1..90u64) {
+    fn few_breakpoints_are_enough(
+        steps in steps(3000, 9000),
+        window_mins in 1..90u64,
+        lates in prop::collection::vec(any::<u64>(), 90),
+    ) {
         let window = Span::from_mins(window_mins);
         let mut history = History::new(Span::from_hours(3));
         for step in &steps {
@@ -109,6 +132,7 @@ proptest! {
         }
         history.now = history.now.plus(Span::from_mins(61));
         history.books.thin(Span::from_hours(3), history.now);
+        check_breakpoints(&history)?;
         let after_an_hour = history.books.points();
         let slack = u128::from(history.rate_max) * u128::from(STEP.as_millis());
         for budget in BUDGETS.map(BudgetId::new) {
@@ -116,9 +140,14 @@ proptest! {
             prop_assert!(charged(&history, budget, Tier::Funded, window).abs_diff(summed) <= slack);
         }
         history.books.bound(after_an_hour / 2, Span::from_hours(3), history.now);
-        check_totals(&history)?;
-        end_everything(&mut history);
-        check_totals(&history)?;
+        check_breakpoints(&history)?;
+        // Reports from the time whose breakpoints were merged, each at another moment.
+        for (which, late) in (0..history.attempts.len()).zip(&lates) {
+            let late = late % history.now.since(START).as_millis().max(1);
+            history.step(&Step { dt: 7, late, which, what: What::Ended });
+            check_totals(&history)?;
+            check_breakpoints(&history)?;
+        }
     }
 
     #[test]
@@ -224,7 +253,6 @@ fn end_now(history: &mut History) {
 }
 
 fn end_at(history: &mut History, at: Timestamp) {
-    use super::history::{Step, What};
     let late = history.now.since(at).as_millis();
     for which in 0..history.attempts.len() {
         history.step(&Step { dt: 0, late, which, what: What::Ended });
