@@ -21,6 +21,7 @@ use crate::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
 pub(crate) struct Line<'a> {
     tier: Tier,
     sides: Vec<Side<'a>>,
+    known: BTreeMap<BudgetId, usize>,
     root: Option<usize>,
     tried: u32,
 }
@@ -77,7 +78,7 @@ impl<'a> Line<'a> {
                 sides[parent].children.insert(Ranked { used, side });
             }
         }
-        Self { tier, root: known.get(&budget::ROOT).copied(), sides, tried: 0 }
+        Self { tier, root: known.get(&budget::ROOT).copied(), known, sides, tried: 0 }
     }
 
     /// Returns the job whose turn it is.
@@ -94,6 +95,21 @@ impl<'a> Line<'a> {
             Level { chosen: self.sides[side].used, next }
         });
         Why { place: self.tried.saturating_add(1), levels: levels.collect() }
+    }
+
+    /// Returns the uses at the level where the head's path and that of `leaf` part, the head's first; none within one
+    /// budget.
+    pub(crate) fn parting(&self, leaf: BudgetId) -> Option<(UseOf, UseOf)> {
+        let theirs = self.path();
+        let mut mine = Vec::new();
+        let mut at = self.known.get(&leaf).copied();
+        while let Some(side) = at {
+            mine.push(side);
+            at = self.sides[side].parent;
+        }
+        mine.reverse();
+        let (their, my) = theirs.iter().zip(&mine).find(|(their, my)| their != my)?;
+        Some((self.sides[*their].used, self.sides[*my].used))
     }
 
     /// Passes the head over: it waits, and the next is tried.

@@ -16,11 +16,15 @@ mod line;
 mod links;
 mod round;
 mod waiting;
+mod walk;
 
 pub use fit::{Shut, could_hold, next_opening, shut};
 pub use links::Links;
 pub use round::plan;
 
-pub(crate) use idle::Idle;
+pub(crate) use fit::{Part, matches_type};
+pub(crate) use idle::{Idle, taken};
 pub(crate) use line::Line;
-pub(crate) use waiting::{Ask, Waiting};
+pub(crate) use round::pools;
+pub(crate) use waiting::{Ask, Class, Waiting};
+pub(crate) use walk::walk;

@@ -72,6 +72,22 @@ impl<'a> Waiting<'a> {
         by_leaf.values_mut().for_each(|jobs| jobs.reverse());
         by_leaf
     }
+
+    /// Returns the class of a waiting job.
+    pub(crate) fn class_of(&self, job: JobId) -> Option<&Class<'a>> {
+        self.asks.iter().find(|ask| ask.id == job).map(|ask| &self.classes[ask.class])
+    }
+
+    /// Returns the jobs that stand in none of `pools`: nothing known could hold them.
+    pub(crate) fn nowhere(&self, state: &State, pools: &BTreeSet<&Name>) -> Vec<Ask<'a>> {
+        let fits = |class: &Class<'_>| pools.iter().any(|pool| pool_could_hold(state, pool, class));
+        let fitting: Vec<bool> = self.classes.iter().map(fits).collect();
+        let is_nowhere = |ask: &&Ask<'a>| match &ask.job.terms.cluster {
+            Some(named) => !pools.contains(named),
+            None => !fitting[ask.class],
+        };
+        self.asks.iter().filter(is_nowhere).copied().collect()
+    }
 }
 
 fn pool_could_hold(state: &State, pool: &Name, class: &Class<'_>) -> bool {

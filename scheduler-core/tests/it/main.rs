@@ -3,3 +3,4 @@
 mod lab;
 mod leader;
 mod plan;
+mod why;

@@ -1,0 +1,42 @@
+//! The whole line of a pool, as people look at it.
+
+use alloc::vec;
+use core::ops::ControlFlow;
+
+use super::fit::{could_hold, rate};
+use super::{Ask, Line, Waiting};
+use crate::id::Name;
+use crate::spec::{Shape, Tier};
+use crate::state::State;
+use crate::unit::{MilliGpus, Timestamp};
+
+/// Shows a pool's waiting jobs to `visit` in the order in which they would start if GPUs became free one after the
+/// other: each counts as placed before the next is looked for. Ends early when `visit` breaks.
+pub(crate) fn walk<'a>(
+    state: &'a State,
+    waiting: &Waiting<'a>,
+    pool: &Name,
+    now: Timestamp,
+    mut visit: impl FnMut(&Line<'a>, Ask<'a>) -> ControlFlow<()>,
+) {
+    let mut rates = vec![None; waiting.classes.len()];
+    for tier in [Tier::Funded, Tier::Free] {
+        let mut line = Line::new(state, pool, tier, waiting.of_pool(state, pool, tier), now);
+        while let Some(ask) = line.head() {
+            if visit(&line, ask).is_break() {
+                return;
+            }
+            let shape = waiting.classes[ask.class].shape;
+            let rate = *rates[ask.class].get_or_insert_with(|| usual_rate(state, pool, shape));
+            line.place(rate, ask.job.terms.min_runtime);
+        }
+    }
+}
+
+/// Returns what a job of `shape` is charged on the first node of the pool that could hold it.
+fn usual_rate(state: &State, pool: &Name, shape: &Shape) -> MilliGpus {
+    let mut nodes = state.nodes.values().filter(|node| node.pool == *pool);
+    let node = nodes.find(|node| could_hold(node, shape));
+    let plain = MilliGpus::new(u64::from(shape.gpus_per_node.get()) * 1000);
+    node.map_or(plain, |node| rate(shape, node))
+}

@@ -1,0 +1,149 @@
+//! The queue: what starts and what waits, in order, with the numbers that make the order.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+
+use crate::decision::UseOf;
+use crate::explain::{Outlook, Queued, Reason, reasons, standing};
+use crate::id::{BudgetId, JobId, Label, Name, Term};
+use crate::job::{Job, Phase};
+use crate::plan::{Ask, Links, Waiting, plan, pools, walk};
+use crate::spec::Tier;
+use crate::state::State;
+use crate::unit::{Span, Timestamp};
+
+/// One job of the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Its place in its pool's line, from 1, the free tier after the funded jobs; none if it is placed, held, or fits
+    /// nowhere.
+    pub place: Option<u32>,
+    /// The pool it stands in, or was placed in: of several the one where it is nearest to the head.
+    pub pool: Option<Name>,
+    /// Which job.
+    pub job: JobId,
+    /// Its name.
+    pub name: Label,
+    /// Whose it is.
+    pub user: Name,
+    /// Its leaf.
+    pub budget: BudgetId,
+    /// Its GPUs.
+    pub gpus: u32,
+    /// Funded or free.
+    pub tier: Tier,
+    /// The length of its protection.
+    pub min_runtime: Span,
+    /// Use from the top level down to the leaf, with what the jobs before it in line will set aside: these numbers are
+    /// the order.
+    pub uses: Vec<UseOf>,
+    /// When it was first submitted.
+    pub submitted_at: Timestamp,
+    /// Since when it is where it is.
+    pub since: Timestamp,
+    /// Why it is there: the reason that binds.
+    pub reason: Reason,
+}
+
+/// Returns the queue: placed jobs that don't run yet, the waiting ones in order, those that fit nowhere, the held ones.
+#[must_use]
+pub fn rows(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
+    let waiting = Waiting::of(state);
+    let mut rows = starting(state, now);
+    rows.extend(in_line(state, &waiting, links, now));
+    let known = pools(state);
+    for ask in waiting.nowhere(state, &known) {
+        let queued = Queued { job: ask.job, pool: None, ahead: 0, is_planned: false };
+        rows.extend(first(reasons(state, &queued, &Outlook::default())).map(|reason| row(&ask, reason)));
+    }
+    let held = state.jobs.iter().filter(|(_, job)| matches!(job.phase, Phase::Held { .. }));
+    rows.extend(held.filter_map(|(id, job)| standing_row(state, *id, job, now)));
+    rows
+}
+
+fn first(reasons: Vec<Reason>) -> Option<Reason> {
+    reasons.into_iter().next()
+}
+
+fn starting(state: &State, now: Timestamp) -> Vec<Row> {
+    let attempts = state.attempts.iter().filter(|(_, attempt)| {
+        attempt.started_at.is_none() && attempt.ended.is_none() && attempt.stop.is_none()
+    });
+    let rows = attempts.filter_map(|(id, attempt)| {
+        let row = standing_row(state, id.job, state.jobs.get(&id.job)?, now)?;
+        Some(Row { pool: Some(attempt.pool.clone()), ..row })
+    });
+    rows.collect()
+}
+
+fn standing_row(state: &State, id: JobId, job: &Job, now: Timestamp) -> Option<Row> {
+    let standing = standing(state, id, job, now)?;
+    let ask = Ask { id, job, class: 0 };
+    Some(Row { since: standing.since, ..row(&ask, standing.reason) })
+}
+
+fn row(ask: &Ask<'_>, reason: Reason) -> Row {
+    let job = ask.job;
+    Row {
+        place: None,
+        pool: None,
+        job: ask.id,
+        name: job.name.clone(),
+        user: job.user.clone(),
+        budget: job.budget,
+        gpus: job.terms.shape.nodes.saturating_mul(job.terms.shape.gpus_per_node.get()),
+        tier: job.terms.tier,
+        min_runtime: job.terms.min_runtime,
+        uses: Vec::new(),
+        submitted_at: job.submitted_at,
+        since: match job.phase {
+            Phase::Waiting { since } => since,
+            Phase::Held { .. } | Phase::Live(_) | Phase::Ended { .. } => job.submitted_at,
+        },
+        reason,
+    }
+}
+
+/// A job's best place so far.
+struct Stood<'a> {
+    place: u32,
+    pool: &'a Name,
+    ask: Ask<'a>,
+    uses: Vec<UseOf>,
+}
+
+fn in_line(state: &State, waiting: &Waiting<'_>, links: &Links, now: Timestamp) -> Vec<Row> {
+    let mut best: BTreeMap<JobId, Stood<'_>> = BTreeMap::new();
+    for pool in pools(state) {
+        let mut place = 0_u32;
+        walk(state, waiting, pool, now, |line, ask| {
+            place = place.saturating_add(1);
+            if best.get(&ask.id).is_none_or(|stood| place < stood.place) {
+                let uses = line.why().levels.into_iter().map(|level| level.chosen).collect();
+                best.insert(ask.id, Stood { place, pool, ask, uses });
+            }
+            ControlFlow::Continue(())
+        });
+    }
+    let planned = plan(state, links, now, Term::new(0));
+    let planned: BTreeSet<JobId> = planned.decisions.iter().map(|start| start.job).collect();
+    let mut stood: Vec<Stood<'_>> = best.into_values().collect();
+    stood.sort_by_key(|stood| (stood.place, stood.pool));
+    let mut outlooks: BTreeMap<(&Name, usize), Outlook> = BTreeMap::new();
+    let rows = stood.into_iter().filter_map(|stood| {
+        let outlook = outlooks
+            .entry((stood.pool, stood.ask.class))
+            .or_insert_with(|| Outlook::of(state, stood.pool, links, &waiting.classes[stood.ask.class], now));
+        let queued = Queued {
+            job: stood.ask.job,
+            pool: Some(stood.pool),
+            ahead: stood.place.saturating_sub(1),
+            is_planned: planned.contains(&stood.ask.id),
+        };
+        let reason = first(reasons(state, &queued, outlook))?;
+        let row = row(&stood.ask, reason);
+        Some(Row { place: Some(stood.place), pool: Some(stood.pool.clone()), uses: stood.uses, ..row })
+    });
+    rows.collect()
+}
