@@ -9,4 +9,5 @@
 //! What it must never do: decide what should run; take absence (of the link, of a leader, of an item in a set) for an
 //! order; end a job for a reason that isn't a committed stop, a limit of the job's own, or an ended main process.
 
+pub mod executor;
 pub mod probe;

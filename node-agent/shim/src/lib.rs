@@ -24,6 +24,7 @@
 //! | `notice` | shim | what the job is told before it has to leave |
 //! | `exit` | shim, nurse or agent | [`format::Exit`]: exit code, signal, or unknown |
 //! | `empty` | shim, nurse or agent | no process of the attempt is left |
+//! | `reaped` | agent | wait status of a main process that the agent inherited, for a nurse |
 //! | `ack` | agent | the exit is committed; the directory may go |
 //! | `job/` | the job's account | `script`, `stdout`, `stderr`, `checkpoint` |
 //!

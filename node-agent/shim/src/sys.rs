@@ -225,3 +225,20 @@ pub fn reap_one() {
     // SAFETY: a null status is allowed.
     unsafe { libc::wait(std::ptr::null_mut()) };
 }
+
+/// Reaps one child if it has ended; its wait status. `None` if it hasn't, or isn't a child of this process.
+pub fn reap_pid(pid: i32) -> Option<i32> {
+    let mut status = 0;
+    // SAFETY: valid for the write. A positive pid: never "any child".
+    (pid > 0 && unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } == pid).then_some(status)
+}
+
+/// Says whether a child of this process has ended and waits to be reaped. Reaps none.
+pub fn has_ended_child() -> bool {
+    // SAFETY: an all-zero `siginfo_t` is valid and then written.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        libc::waitid(libc::P_ALL, 0, &raw mut info, flags) == 0 && info.si_pid() != 0
+    }
+}

@@ -335,7 +335,7 @@ impl Watch {
         let Some(fd) = &self.main_fd else { return Status::Unknown("its end was not seen".to_owned()) };
         let until_ms = sys::boot_ms() + EXIT_QUERY_MS;
         loop {
-            if let Some(status) = sys::pidfd_exit_status(fd) {
+            if let Some(status) = sys::pidfd_exit_status(fd).or_else(|| self.reaped_by_agent()) {
                 return told(status);
             }
             if sys::boot_ms() >= until_ms {
@@ -343,6 +343,12 @@ impl Watch {
             }
             std::thread::sleep(Duration::from_millis(ENDING_TICK_MS));
         }
+    }
+
+    /// An agent that inherited the process and reaped it says how it ended.
+    fn reaped_by_agent(&self) -> Option<i32> {
+        let fields = format::Fields::parse(&read(&self.directory, format::REAPED)?).ok()?;
+        fields.number("status").ok()
     }
 
     fn write_exit(&mut self, status: Status, usage: Option<&libc::rusage>) {

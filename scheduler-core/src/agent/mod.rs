@@ -70,6 +70,23 @@ pub struct Assignment {
     pub nodes: Vec<Name>,
 }
 
+impl Assignment {
+    /// Which rank it is.
+    #[must_use]
+    pub const fn id(&self) -> RankId {
+        RankId { attempt: self.attempt, rank: self.rank }
+    }
+}
+
+/// A rank of an attempt, the unit of an agent's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RankId {
+    /// Which run of which job.
+    pub attempt: AttemptId,
+    /// Which process of the gang.
+    pub rank: Rank,
+}
+
 /// What to do about a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Order {

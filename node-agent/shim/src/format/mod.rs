@@ -40,6 +40,8 @@ pub const EXIT: &str = "exit";
 pub const EMPTY: &str = "empty";
 /// File name of the acknowledgement.
 pub const ACK: &str = "ack";
+/// File name of the wait status that the agent gives to a nurse.
+pub const REAPED: &str = "reaped";
 /// Directory that belongs to the job's account.
 pub const JOB: &str = "job";
 /// File name of the script, in [`JOB`].

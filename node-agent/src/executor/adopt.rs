@@ -1,0 +1,112 @@
+//! What a starting agent finds: every rank that may still run, and every exit that isn't acknowledged.
+
+use std::path::Path;
+
+use scheduler_core::agent::RankId;
+use scheduler_core::id::{AttemptId, AttemptNo, JobId, Rank};
+use shim::files::{self, Readers};
+use shim::format::{self, Exit, Record, Status};
+use shim::procs;
+
+use super::config::{Config, Error, failed};
+
+/// Lists the ranks whose directories aren't acknowledged. A directory with another name isn't ours and is left alone.
+pub(super) fn list(config: &Config) -> Result<Vec<RankId>, Error> {
+    let attempts = config.attempts();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(&attempts).map_err(failed("list", &attempts))? {
+        let entry = entry.map_err(failed("list", &attempts))?;
+        let Some(id) = entry.file_name().to_str().and_then(parse) else { continue };
+        if !entry.path().join(format::ACK).exists() {
+            found.push(id);
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Reads a directory's name.
+pub(super) fn parse(name: &str) -> Option<RankId> {
+    let mut parts = name.split('.');
+    let (job, no, rank) = (parts.next()?, parts.next()?, parts.next()?);
+    let id = RankId {
+        attempt: AttemptId { job: JobId::new(job.parse().ok()?), no: AttemptNo::new(no.parse().ok()?) },
+        rank: Rank::new(rank.parse().ok()?),
+    };
+    (parts.next().is_none() && name == format!("{}.{}", id.attempt, id.rank)).then_some(id)
+}
+
+/// Settles a directory of another boot: what ran then doesn't run now, and nobody saw it end. Says whether it was one.
+pub(super) fn settle_reboot(directory: &Path, boot: &str) -> bool {
+    let read = |name| files::read(directory, name).ok().flatten();
+    let record = read(format::RECORD).and_then(|bytes| Record::decode(&bytes).ok());
+    let of_another_boot = match &record {
+        Some(record) => record.boot != boot,
+        // No record: the intent's time tells nothing, but a launch of this boot would have a lock file in use or an exit.
+        None => false,
+    };
+    if !of_another_boot || directory.join(format::EXIT).exists() {
+        return of_another_boot;
+    }
+    let exit = Exit {
+        boot: boot.to_owned(),
+        status: Status::Unknown("the machine restarted".to_owned()),
+        launch: None,
+        started_ms: None,
+        ended_ms: 0,
+        asked: Some(REBOOT.to_owned()),
+        generation: None,
+        noticed: false,
+        user_ms: 0,
+        system_ms: 0,
+        peak_rss_kib: 0,
+        writer: "agent".to_owned(),
+    };
+    // If this can't be written now, the exit stays missing and the next start tries again.
+    let _ = files::replace(directory, format::EXIT, &exit.encode(), Readers::Owner);
+    true
+}
+
+/// What an exit says asked for it when the machine restarted.
+pub(super) const REBOOT: &str = "reboot";
+
+/// Finds processes that carry this agent's mark and belong to no directory: somebody removed their records. They are left
+/// alone and reported.
+pub(super) fn strays(instance: &str, known: &[RankId]) -> Result<Vec<(RankId, i32)>, Error> {
+    let mut found = Vec::new();
+    for process in procs::all().map_err(Error::Proc)? {
+        procs::marks(process.id.pid, |mark| {
+            let id = std::str::from_utf8(mark).ok().and_then(|mark| marked(instance, mark));
+            if let Some(id) = id.filter(|id| !known.contains(id)) {
+                found.push((id, process.id.pid));
+            }
+            true
+        });
+    }
+    Ok(found)
+}
+
+/// Reads the rank out of a mark of this agent's.
+fn marked(instance: &str, mark: &str) -> Option<RankId> {
+    let rest = mark.strip_prefix(instance)?.strip_prefix('.')?;
+    let (name, _random) = rest.rsplit_once('.')?;
+    parse(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{marked, parse};
+
+    #[test]
+    fn only_plain_numbers_name_a_rank() {
+        assert_eq!(
+            parse("4190.3.0").map(|id| format!("{}.{}", id.attempt, id.rank)).as_deref(),
+            Some("4190.3.0")
+        );
+        for name in ["4190.3", "4190.3.0.1", "04190.3.0", "a.b.c", "4190.3.0.tmp", "", "-1.0.0", "+1.0.0"] {
+            assert_eq!(parse(name), None, "{name}");
+        }
+        assert!(marked("ab12", "ab12.7.1.0.ffee").is_some());
+        assert!(marked("ab12", "ab13.7.1.0.ffee").is_none());
+    }
+}

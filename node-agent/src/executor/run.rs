@@ -1,0 +1,263 @@
+//! The executor: all ranks of this node.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use scheduler_core::agent::RankId;
+use scheduler_core::id::GpuUuid;
+use shim::files::{self, Readers};
+use shim::format::{self, Exit};
+use shim::{procs, sys};
+
+use super::adopt;
+use super::attempt::Attempt;
+use super::config::{Config, Error, failed};
+use super::launch::{self, LaunchError, Order, make_directory};
+use super::logs::{self, LogError, LogPart, Stream};
+use super::shims;
+
+/// How long an inherited child may be a zombie before it is reaped here: its own waiter goes first.
+const ZOMBIE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What happened to a rank. Times are ms of the boot clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Happening {
+    /// Its program runs.
+    Started {
+        /// Since when.
+        boot_ms: u64,
+    },
+    /// Its main process ended, or its launch failed.
+    Exited(Box<Exit>),
+    /// No process of it is left.
+    Gone,
+}
+
+/// A committed stop of a rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopOrder {
+    /// Generation of the order.
+    pub generation: u32,
+    /// Why, for the job.
+    pub reason: String,
+    /// From TERM to KILL, in ms; 0 ends at once.
+    pub grace_ms: u64,
+}
+
+/// A rank found at the start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Which.
+    pub id: RankId,
+    /// Its GPUs, from its spec.
+    pub gpus: Vec<GpuUuid>,
+}
+
+/// All ranks of this node, and the directories they live in. One at a time works in a data directory.
+pub struct Executor {
+    config: Config,
+    copy: PathBuf,
+    instance: String,
+    boot: String,
+    attempts: BTreeMap<RankId, Attempt>,
+    zombies: BTreeMap<i32, Instant>,
+    _lock: File,
+}
+
+impl Executor {
+    /// Opens the data directory and adopts what is there. Everything found is then told by [`Executor::look`] like news.
+    ///
+    /// # Errors
+    ///
+    /// Another agent has the directory, or something in it can't be made, read or written.
+    pub fn open(config: Config) -> Result<Self, Error> {
+        make_directory(&config.data, 0o711).map_err(failed("make the data directory", &config.data))?;
+        let lock = take_lock(&config)?;
+        let attempts = config.attempts();
+        make_directory(&attempts, 0o711).map_err(failed("make", &attempts))?;
+        let secrets = config.secrets();
+        make_directory(&secrets, 0o700).map_err(failed("make", &secrets))?;
+        let copy = shims::keep(&config)?;
+        let instance = instance(&config)?;
+        let boot = procs::boot_id().map_err(Error::Proc)?;
+        // What a dying shim leaves behind comes to the agent, which can then tell how it ended.
+        let _ = sys::become_subreaper();
+        let (attempts, zombies) = (BTreeMap::new(), BTreeMap::new());
+        let mut executor = Self { config, copy, instance, boot, attempts, zombies, _lock: lock };
+        for id in adopt::list(&executor.config)? {
+            let directory = executor.config.attempt(id);
+            adopt::settle_reboot(&directory, &executor.boot);
+            executor.attempts.insert(id, Attempt::open(directory, &executor.boot));
+        }
+        Ok(executor)
+    }
+
+    /// Boot id of this machine.
+    pub fn boot(&self) -> &str {
+        &self.boot
+    }
+
+    /// All ranks that are not acknowledged.
+    pub fn ranks(&self) -> Vec<Found> {
+        let gpus = |attempt: &Attempt| {
+            attempt.spec.iter().flat_map(|spec| &spec.gpus).filter_map(|gpu| GpuUuid::new(gpu)).collect()
+        };
+        self.attempts.iter().map(|(id, attempt)| Found { id: *id, gpus: gpus(attempt) }).collect()
+    }
+
+    /// Processes of this agent's that no directory accounts for. They are reported, never touched.
+    ///
+    /// # Errors
+    ///
+    /// `/proc` can't be read.
+    pub fn strays(&self) -> Result<Vec<(RankId, i32)>, Error> {
+        let mut known: Vec<RankId> = self.attempts.keys().copied().collect();
+        let names = std::fs::read_dir(self.config.attempts()).map(Iterator::flatten).into_iter().flatten();
+        known.extend(names.filter_map(|entry| adopt::parse(entry.file_name().to_str()?)));
+        adopt::strays(&self.instance, &known)
+    }
+
+    /// Launches a rank. A rank that is already known is not launched again.
+    ///
+    /// # Errors
+    ///
+    /// It was not launched, and will not be; whose fault that is. What is found out later (no such program) comes as an exit.
+    pub fn launch(&mut self, order: &Order<'_>) -> Result<(), LaunchError> {
+        let id = order.id();
+        let directory = self.config.attempt(id);
+        if self.attempts.contains_key(&id) || directory.join(format::EXIT).exists() {
+            return Ok(());
+        }
+        launch::launch(&self.config, &self.copy, &self.instance, order)?;
+        self.attempts.insert(id, Attempt::open(directory, &self.boot));
+        Ok(())
+    }
+
+    /// Hands on a committed stop. Doing it twice is doing it once.
+    ///
+    /// # Errors
+    ///
+    /// It can't be written; to be tried again.
+    pub fn stop(&self, id: RankId, stop: &StopOrder) -> Result<(), Error> {
+        let Some(attempt) = self.attempts.get(&id) else { return Ok(()) };
+        attempt.stop(stop).map_err(failed("write the stop in", &attempt.directory))
+    }
+
+    /// Looks for what happened since the last look. Cheap: a few small files a rank.
+    pub fn look(&mut self) -> Vec<(RankId, Happening)> {
+        self.reap();
+        let copy = &self.copy;
+        let attempts = self.attempts.iter_mut();
+        attempts.flat_map(|(id, attempt)| attempt.look(copy).into_iter().map(|what| (*id, what))).collect()
+    }
+
+    /// Forgets a rank whose end and emptiness are committed. Its logs stay for a while.
+    ///
+    /// # Errors
+    ///
+    /// It can't be marked; to be tried again.
+    pub fn forget(&mut self, id: RankId) -> Result<(), Error> {
+        let directory = self.config.attempt(id);
+        if directory.exists() {
+            let content = format::Writer::new().finish();
+            files::replace(&directory, format::ACK, &content, Readers::Owner)
+                .map_err(failed("mark as acknowledged", &directory))?;
+        }
+        self.attempts.remove(&id);
+        self.collect();
+        Ok(())
+    }
+
+    /// Reads a part of a rank's log, as the job's account.
+    ///
+    /// # Errors
+    ///
+    /// There is nothing to read, or it can't be read as that account.
+    pub fn log(&self, id: RankId, stream: Stream, offset: u64, length: u64) -> Result<LogPart, LogError> {
+        logs::read(&self.copy, &self.config.attempt(id), stream, offset, length)
+    }
+
+    /// Makes what reads logs without the executor, so that a slow file system holds nothing up.
+    pub fn log_reader(
+        &self,
+    ) -> impl Fn(RankId, Stream, u64, u64) -> Result<LogPart, LogError> + Send + Sync + use<> {
+        let (copy, config) = (self.copy.clone(), self.config.clone());
+        move |id, stream, offset, length| logs::read(&copy, &config.attempt(id), stream, offset, length)
+    }
+
+    /// Whose fault a failed launch is, in words.
+    pub fn explain(&self, id: RankId, failure: format::LaunchFailure) -> LaunchError {
+        launch::explain(failure, self.attempts.get(&id).and_then(|attempt| attempt.spec.as_ref()))
+    }
+
+    /// Removes acknowledged directories that are old or too many.
+    fn collect(&self) {
+        let Ok(entries) = std::fs::read_dir(self.config.attempts()) else { return };
+        let now = SystemTime::now();
+        let mut acknowledged: Vec<(Duration, PathBuf)> = entries
+            .flatten()
+            .filter(|entry| entry.file_name().to_str().and_then(adopt::parse).is_some())
+            .filter_map(|entry| {
+                let since = std::fs::metadata(entry.path().join(format::ACK)).ok()?.modified().ok()?;
+                Some((now.duration_since(since).unwrap_or(Duration::ZERO), entry.path()))
+            })
+            .collect();
+        acknowledged.sort_unstable();
+        for (place, (age, directory)) in acknowledged.iter().enumerate() {
+            if *age > self.config.keep_ended || place >= self.config.keep_ended_max {
+                let _ = std::fs::remove_dir_all(directory);
+            }
+        }
+    }
+
+    /// Reaps what was left to this process by dead shims.
+    fn reap(&mut self) {
+        let Ok(me) = i32::try_from(std::process::id()) else { return };
+        if !sys::has_ended_child() {
+            self.zombies.clear();
+            return;
+        }
+        let now = Instant::now();
+        let Ok(all) = procs::all() else { return };
+        let zombies: Vec<i32> =
+            all.iter().filter(|child| child.parent == me && child.ended).map(|child| child.id.pid).collect();
+        self.zombies.retain(|pid, _| zombies.contains(pid));
+        for pid in zombies {
+            let since = *self.zombies.entry(pid).or_insert(now);
+            if now.duration_since(since) > ZOMBIE_PATIENCE {
+                sys::reap_pid(pid);
+            }
+        }
+    }
+}
+
+/// Makes 16 random hexadecimal digits.
+pub(super) fn random_hex() -> Result<String, getrandom::Error> {
+    Ok(format!("{:016x}", getrandom::u64()?))
+}
+
+fn take_lock(config: &Config) -> Result<File, Error> {
+    let path = config.data.join("agent.lock");
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).open(&path).map_err(failed("open", &path))?;
+    sys::lock(file.as_raw_fd()).map_err(|_| Error::InUse(config.data.clone()))?;
+    Ok(file)
+}
+
+/// Reads this data directory's own random name, made at its first use.
+fn instance(config: &Config) -> Result<String, Error> {
+    const NAME: &str = "instance";
+    let path = config.data.join(NAME);
+    if let Some(bytes) = files::read(&config.data, NAME).map_err(failed("read", &path))?
+        && let Ok(text) = String::from_utf8(bytes)
+        && !text.trim().is_empty()
+    {
+        return Ok(text.trim().to_owned());
+    }
+    let name = random_hex().map_err(|error| failed("name", &path)(std::io::Error::other(error)))?;
+    files::replace(&config.data, NAME, name.as_bytes(), Readers::Owner).map_err(failed("write", &path))?;
+    Ok(name)
+}
