@@ -1,10 +1,13 @@
 //! What holds in the books at every moment. `apply`, the properties and the simulator all call these.
+//!
+//! Each law has two forms: of the whole books, and of one change of them, which costs what was touched. If a law held
+//! before a change and holds of the change, it holds after it.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 
-use super::{Books, PoolBooks};
+use super::{Account, Books, Curve, PoolBooks};
 use crate::budget::Budget;
 use crate::id::{BudgetId, Name};
 use crate::spec::Tier;
@@ -16,7 +19,28 @@ use crate::unit::Timestamp;
 /// # Errors
 /// With what does not add up, in words.
 pub fn check_occupancy(books: &Books, now: Timestamp) -> Result<(), String> {
-    books.pools().iter().try_for_each(|(name, pool)| check_pool(name, pool, now))
+    books.pools().iter().try_for_each(|(name, pool)| {
+        let classes = sum(pool.class_curves().values().map(|curve| gpus(curve, now)));
+        equal(name, classes, gpus(pool.installed_curve(), now))
+    })
+}
+
+/// Checks that what one change did to the classes of each pool adds up to what it did to its GPUs and their time.
+/// `after` must have grown from a clone of `before`.
+///
+/// # Errors
+/// With what does not add up, in words.
+pub fn check_occupancy_change(before: &Books, after: &Books, now: Timestamp) -> Result<(), String> {
+    let none = PoolBooks::default();
+    after.pools().touched_since(before.pools()).try_for_each(|(name, pool)| {
+        let old = before.pool(name).unwrap_or(&none);
+        let touched = pool.class_curves().touched_since(old.class_curves());
+        let classes = sum(touched.map(|(class, curve)| {
+            let was = old.class_curves().get(class).map_or([0; 2], |curve| gpus(curve, now));
+            less(gpus(curve, now), was)
+        }));
+        equal(name, classes, less(gpus(pool.installed_curve(), now), gpus(old.installed_curve(), now)))
+    })
 }
 
 /// Checks that every budget's charge, rate and set-aside hold those of its children. More it has only if it was a leaf
@@ -26,49 +50,108 @@ pub fn check_occupancy(books: &Books, now: Timestamp) -> Result<(), String> {
 /// With what does not add up, in words.
 pub fn check_tree_sums(books: &Books, tree: &Table<BudgetId, Budget>, now: Timestamp) -> Result<(), String> {
     for (name, pool) in books.pools().iter() {
-        let mut sums: BTreeMap<(BudgetId, Tier), [u128; 3]> = BTreeMap::new();
-        for (&(budget, tier), account) in pool.accounts().iter() {
-            let record = tree
-                .get(&budget)
-                .ok_or_else(|| format!("account of budget {budget}, which is not in the tree"))?;
-            let Some(parent) = record.parent else {
-                continue;
-            };
-            let sum = sums.entry((parent, tier)).or_default();
-            for (total, part) in sum.iter_mut().zip(figures(account, now)) {
-                *total += part;
-            }
-        }
-        for (&(budget, tier), account) in pool.accounts().iter() {
-            let is_inner = tree.get(&budget).is_some_and(|record| !record.children.is_empty());
-            let own = figures(account, now);
-            let below = sums.get(&(budget, tier)).copied().unwrap_or_default();
-            if is_inner && own.iter().zip(below).any(|(own, below)| *own < below) {
-                return Err(format!(
-                    "pool {name}: {tier:?} account of budget {budget} is {own:?} (charge, rate, set aside), its children's sum is {below:?}"
-                ));
+        let figures = pool.accounts().iter().map(|(key, account)| (*key, charges(account, now)));
+        let (own, below) = by_parent(figures, tree)?;
+        for (key, sum) in below {
+            let own = own.get(&key).copied().unwrap_or_default();
+            if own.iter().zip(sum).any(|(own, below)| *own < below) {
+                return Err(unlike(name, key, own, sum));
             }
         }
     }
     Ok(())
 }
 
-fn figures(account: &super::Account, now: Timestamp) -> [u128; 3] {
-    [account.charged_ever(now).get(), u128::from(account.rate().get()), account.set_aside(now).get()]
-}
-
-fn check_pool(name: &Name, pool: &PoolBooks, now: Timestamp) -> Result<(), String> {
-    let (mut count, mut time) = (0, 0);
-    for (_, tally) in pool.by_class(now) {
-        count += u64::from(tally.count.get());
-        time += u128::from(tally.time.get());
-    }
-    let installed = pool.installed(now);
-    if count != u64::from(installed.count.get()) {
-        return Err(format!("pool {name}: {count} GPUs in classes, {} installed", installed.count));
-    }
-    if time != u128::from(installed.time.get()) {
-        return Err(format!("pool {name}: {time} GPU-ms in classes, {} installed", installed.time.get()));
+/// Checks that what one change did to each inner budget's charge, rate and set-aside is what it did to its children's.
+/// `after` must have grown from a clone of `before`, and jobs must be in leaves.
+///
+/// # Errors
+/// With what does not add up, in words.
+pub fn check_tree_change(
+    before: &Books,
+    after: &Books,
+    tree: &Table<BudgetId, Budget>,
+    now: Timestamp,
+) -> Result<(), String> {
+    let none = PoolBooks::default();
+    for (name, pool) in after.pools().touched_since(before.pools()) {
+        let old = before.pool(name).unwrap_or(&none);
+        let changes = pool.accounts().touched_since(old.accounts()).map(|(key, account)| {
+            let was = old.accounts().get(key).map_or([0; 3], |account| charges(account, now));
+            (*key, less(charges(account, now), was))
+        });
+        let (own, below) = by_parent(changes, tree)?;
+        for (key, own) in own {
+            let is_inner = tree.get(&key.0).is_some_and(|budget| !budget.children.is_empty());
+            let sum = below.get(&key).copied().unwrap_or_default();
+            if is_inner && own != sum {
+                return Err(unlike(name, key, own, sum));
+            }
+        }
     }
     Ok(())
+}
+
+type Key = (BudgetId, Tier);
+/// Charge, rate, set aside; or what a change did to them.
+type Charges = [i128; 3];
+type Accounts = BTreeMap<Key, Charges>;
+
+/// Returns figures by account, and their sums by parent account.
+fn by_parent(
+    figures: impl Iterator<Item = (Key, Charges)>,
+    tree: &Table<BudgetId, Budget>,
+) -> Result<(Accounts, Accounts), String> {
+    let own: Accounts = figures.collect();
+    let mut below = Accounts::new();
+    for (&(budget, tier), &part) in &own {
+        let record = tree.get(&budget);
+        let record = record.ok_or_else(|| format!("an account of budget {budget}, which does not exist"))?;
+        if let Some(parent) = record.parent {
+            let total = below.entry((parent, tier)).or_default();
+            *total = sum([*total, part].into_iter());
+        }
+    }
+    Ok((own, below))
+}
+
+fn charges(account: &Account, now: Timestamp) -> Charges {
+    [
+        signed(account.charged_ever(now).get()),
+        i128::from(account.rate().get()),
+        signed(account.set_aside(now).get()),
+    ]
+}
+
+/// Returns GPUs and GPU time.
+fn gpus(curve: &Curve, now: Timestamp) -> [i128; 2] {
+    [i128::from(curve.rate()), signed(curve.total(now))]
+}
+
+fn signed(amount: u128) -> i128 {
+    i128::try_from(amount).expect("no pool's time comes near 2^127")
+}
+
+fn sum<const N: usize>(all: impl Iterator<Item = [i128; N]>) -> [i128; N] {
+    all.fold([0; N], |sum, part| core::array::from_fn(|n| sum[n] + part[n]))
+}
+
+fn less<const N: usize>(a: [i128; N], b: [i128; N]) -> [i128; N] {
+    core::array::from_fn(|n| a[n] - b[n])
+}
+
+fn equal(name: &Name, classes: [i128; 2], installed: [i128; 2]) -> Result<(), String> {
+    if classes == installed {
+        return Ok(());
+    }
+    Err(format!(
+        "pool {name}: {} GPUs and {} GPU-ms in classes, {} and {} in all",
+        classes[0], classes[1], installed[0], installed[1]
+    ))
+}
+
+fn unlike(name: &Name, (budget, tier): Key, own: Charges, below: Charges) -> String {
+    format!(
+        "pool {name}: {tier:?} account of budget {budget} has {own:?} (charge, rate, set aside), those below it {below:?}"
+    )
 }

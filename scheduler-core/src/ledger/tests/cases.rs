@@ -3,7 +3,10 @@ use core::cmp::Ordering;
 use super::history::{START, path, pool, tree};
 use crate::decision::UseOf;
 use crate::id::BudgetId;
-use crate::ledger::{Books, Class, Run};
+use crate::ledger::invariants::{
+    check_occupancy, check_occupancy_change, check_tree_change, check_tree_sums,
+};
+use crate::ledger::{Books, Class, PoolBooks, Run};
 use crate::spec::Tier;
 use crate::unit::{ChargeMillis, GpuCount, MilliGpus, Span, Timestamp};
 
@@ -205,5 +208,32 @@ fn old_books_keep_few_breakpoints() {
         books.thin(WEEK, gone);
         assert!(books.points() <= 5, "{} breakpoints", books.points());
         assert_eq!(charge(&books, gone), ChargeMillis::ZERO);
+    });
+}
+
+#[test]
+fn books_that_do_not_add_up_are_named() {
+    let good = books();
+    let mut bad = good.clone();
+    bad.gpus_added(&pool(), GpuCount::new(2), Class::Overhead, at(1));
+    let pieces = |books: &Books| {
+        let pool = books.pool(&pool()).expect("it has GPUs");
+        (pool.class_curves().clone(), pool.installed_curve().clone(), pool.accounts().clone())
+    };
+    let (classes, _, accounts) = pieces(&bad);
+    let (_, installed, _) = pieces(&good);
+    let broken = PoolBooks::from_parts(Some(START), installed, classes, accounts);
+    let broken = Books::from_parts([(pool(), broken.into())].into_iter().collect(), good.merged());
+    let words = check_occupancy(&broken, at(2)).expect_err("two GPUs too many");
+    assert_eq!(words, "pool main: 10 GPUs and 1080000 GPU-ms in classes, 8 and 960000 in all");
+    assert!(check_occupancy_change(&good, &broken, at(2)).is_err());
+
+    with_run(Tier::Funded, |run| {
+        let mut books = good.clone();
+        books.placed(&Run { path: &run.path[..2], ..run });
+        books.go(&Run { path: &run.path[1..], ..run }, at(1), at(1));
+        let words = check_tree_change(&good, &books, &tree(), at(2)).expect_err("the root was left out");
+        assert!(words.starts_with("pool main: Funded account of budget "), "{words}");
+        assert!(check_tree_sums(&books, &tree(), at(2)).is_err());
     });
 }

@@ -4,9 +4,12 @@ use proptest::test_runner::RngSeed;
 use super::history::{History, LEAVES, START, Step, What, pool, steps, tree};
 use crate::budget::ROOT;
 use crate::id::BudgetId;
-use crate::ledger::invariants::{check_occupancy, check_tree_sums};
-use crate::ledger::{Books, Class};
+use crate::ledger::invariants::{
+    check_occupancy, check_occupancy_change, check_tree_change, check_tree_sums,
+};
+use crate::ledger::{Account, Books, Class, Curve, PoolBooks, SetAside};
 use crate::spec::Tier;
+use crate::table::{Table, digest_of};
 use crate::unit::{Span, Timestamp};
 
 const BUDGETS: [u32; 5] = [0, 1, 2, 3, 4];
@@ -150,6 +153,31 @@ proptest! {
         }
     }
 
+    /// Each change keeps the laws by itself, merging included: checked by what it touched.
+    #[test]
+    fn every_change_adds_up(steps in steps(600_000, 3_600_000)) {
+        let mut history = History::new(Span::from_hours(2));
+        check_occupancy_change(&Books::default(), &history.books, history.now).map_err(TestCaseError::fail)?;
+        for step in &steps {
+            let before = history.books.clone();
+            history.step(step);
+            check_occupancy_change(&before, &history.books, history.now).map_err(TestCaseError::fail)?;
+            check_tree_change(&before, &history.books, &tree(), history.now).map_err(TestCaseError::fail)?;
+        }
+    }
+
+    /// A snapshot holds the parts; what is made from them is the same, to its digest.
+    #[test]
+    fn books_made_from_their_parts_are_the_same(steps in steps(600_000, 3_600_000)) {
+        let mut history = History::new(Span::from_hours(2));
+        for step in &steps {
+            history.step(step);
+        }
+        let again = from_parts(&history.books);
+        prop_assert_eq!(&again, &history.books);
+        prop_assert_eq!(digest_of(&again), digest_of(&history.books));
+    }
+
     #[test]
     fn what_is_set_aside_returns_to_exactly_nothing(steps in steps(600_000, 3_600_000)) {
         let mut history = History::new(Span::from_hours(24));
@@ -245,6 +273,28 @@ proptest! {
             prop_assert_eq!(late.books.pool(&pool()).map(|books| books.in_class(class, late.now)), Some(tally));
         }
     }
+}
+
+fn from_parts(books: &Books) -> Books {
+    let again = |curve: &Curve| {
+        let points: Table<_, _> = curve.points().iter().rev().map(|(at, total)| (*at, *total)).collect();
+        Curve::from_parts(points, curve.rate())
+    };
+    let account = |account: &Account| {
+        let aside = account.aside();
+        let ends = aside.ends().iter().map(|(end, rate)| (*end, *rate)).collect();
+        Account::from_parts(
+            again(account.curve()),
+            SetAside::from_parts(aside.fixed(), ends, aside.horizon()),
+        )
+    };
+    let pool = |pool: &PoolBooks| {
+        let classes = pool.class_curves().iter().map(|(class, curve)| (*class, again(curve))).collect();
+        let accounts = pool.accounts().iter().map(|(key, of)| (*key, account(of).into())).collect();
+        PoolBooks::from_parts(pool.since(), again(pool.installed_curve()), classes, accounts)
+    };
+    let pools = books.pools().iter().map(|(name, of)| (name.clone(), pool(of).into())).collect();
+    Books::from_parts(pools, books.merged())
 }
 
 fn end_now(history: &mut History) {
