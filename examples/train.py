@@ -10,7 +10,9 @@ What a real training script has to do too:
   middle of a save leaves the old checkpoint whole;
 * look for a checkpoint at the start, and go on from it;
 * on the notice signal (USR1) save now; on TERM save and leave, with an exit code that is not 0, since the work is
-  not done.
+  not done;
+* say where the last checkpoint is, by replacing the file that BURSAR_CHECKPOINT_FILE names: after a notice a new
+  one says that nothing more has to be waited for.
 
 Only the standard library is used.
 """
@@ -52,19 +54,35 @@ def load(path):
     return saved["step"], saved["value"]
 
 
-def save(path, step, value):
-    """Replaces the checkpoint: afterwards either the old or the new one is there, also after a power cut."""
+def replace(path, content):
+    """Writes a file whole or not at all."""
     new = f"{path}.new"
     with open(new, "w", encoding="utf-8") as file:
-        json.dump({"step": step, "value": value}, file)
+        json.dump(content, file)
         file.flush()
         os.fsync(file.fileno())
     os.replace(new, path)
+
+
+def report(path, step):
+    """Tells the node's agent of a checkpoint; that this fails is no reason to stop training."""
+    told = os.environ.get("BURSAR_CHECKPOINT_FILE")
+    if told:
+        try:
+            replace(told, {"step": step, "path": os.path.abspath(path)})
+        except OSError as error:
+            print(f"could not report the checkpoint: {error}", file=sys.stderr, flush=True)
+
+
+def save(path, step, value):
+    """Replaces the checkpoint: afterwards either the old or the new one is there, also after a power cut."""
+    replace(path, {"step": step, "value": value})
     folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+    report(path, step)
 
 
 def train(options):

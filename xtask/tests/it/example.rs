@@ -69,6 +69,27 @@ fn a_run_killed_in_the_middle_and_resumed_ends_with_the_same_result() {
 }
 
 #[test]
+fn a_run_reports_its_checkpoint_where_it_is_told_to_and_trains_on_where_it_cannot() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder("reports");
+    let told = folder.join("told");
+    let output = train(&folder, "0").env("BURSAR_CHECKPOINT_FILE", &told).output().unwrap();
+    assert!(output.status.success());
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&told).unwrap()).unwrap();
+    assert_eq!(report["step"], 200);
+    assert!(Path::new(report["path"].as_str().unwrap()).is_file(), "{report}");
+
+    let nowhere = folder.join("missing/told");
+    std::fs::remove_file(folder.join("checkpoint.json")).unwrap();
+    let output = train(&folder, "0").env("BURSAR_CHECKPOINT_FILE", nowhere).output().unwrap();
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("could not report the checkpoint"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn a_run_told_to_stop_saves_and_leaves_without_claiming_to_be_done() {
     if !has_python() {
         return;
