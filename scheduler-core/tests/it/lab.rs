@@ -291,14 +291,16 @@ impl Lab {
         let fresh = Run { go: None, started: None, ..run };
         let count = GpuCount::new(u32::try_from(attempt.placements[0].slots.len()).expect("few slots"));
         let occupied = Class::Occupied { budget: attempt.budget, tier: attempt.tier };
+        let node = self.state.nodes.get(&attempt.placements[0].node).expect("a known node");
+        let free = if node.contact == Contact::Ready { Class::Idle } else { Class::Unavailable };
         let books = &mut self.state.books;
         books.placed(&fresh);
         books.go(&fresh, since, NOW);
         books.started(&Run { started: None, ..run }, since, NOW);
-        books.reclass(&attempt.pool, count, Class::Idle, occupied, since);
+        books.reclass(&attempt.pool, count, free, occupied, since);
         if is_over {
             books.ended(&run, NOW, NOW);
-            books.reclass(&attempt.pool, count, occupied, Class::Idle, NOW);
+            books.reclass(&attempt.pool, count, occupied, free, NOW);
         }
     }
 }

@@ -3,4 +3,6 @@
 mod lab;
 mod leader;
 mod plan;
+mod random;
+mod reference;
 mod why;
