@@ -101,6 +101,20 @@ pub enum Phase {
     },
 }
 
+impl Phase {
+    /// Whether the job is in line.
+    #[must_use]
+    pub const fn is_waiting(&self) -> bool {
+        matches!(self, Self::Waiting { .. })
+    }
+
+    /// Whether the job has ended for good.
+    #[must_use]
+    pub const fn is_ended(&self) -> bool {
+        matches!(self, Self::Ended { .. })
+    }
+}
+
 /// Why a job is held.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HeldBy {

@@ -17,15 +17,18 @@ extern crate alloc;
 extern crate std;
 
 pub mod agent;
+pub mod apply;
 pub mod budget;
 pub mod command;
 pub mod decision;
 mod digest;
 pub mod explain;
 pub mod id;
+pub mod invariants;
 pub mod job;
 pub mod leader;
 pub mod ledger;
+pub mod lifecycle;
 pub mod node;
 pub mod plan;
 pub mod principal;

@@ -6,6 +6,9 @@ use alloc::vec::Vec;
 use crate::id::{AttemptId, GpuUuid, Label, Name, TokenHash};
 use crate::unit::{Bytes, Timestamp};
 
+/// The most nodes of a control plane.
+pub const NODES_MAX: usize = 16_384;
+
 /// A machine with GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Node {

@@ -2,6 +2,10 @@
 //!
 //! Level-triggered, full sets only. A placement missing from a set is never an order to stop it.
 
+mod assignments;
+
+pub use assignments::{assignments, full_set};
+
 use alloc::string::String;
 use alloc::vec::Vec;
 

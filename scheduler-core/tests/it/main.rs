@@ -1,8 +1,10 @@
 //! What the core decides, shown through its public face.
 
+mod apply;
 mod lab;
 mod leader;
 mod plan;
 mod random;
 mod reference;
 mod why;
+mod world;

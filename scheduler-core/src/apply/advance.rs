@@ -1,0 +1,83 @@
+//! What changes by time alone.
+
+use crate::id::JobId;
+use crate::lifecycle::forget;
+use crate::state::{State, Timer};
+use crate::unit::Timestamp;
+
+/// Brings state to `to`: everything that time alone changes up to then happens, in order. Goes never back.
+pub fn advance(state: &mut State, to: Timestamp) {
+    while let Some(due) = next(state).filter(|due| due.at() <= to) {
+        match due {
+            Due::Timer(at, timer) => fire(state, at, timer),
+            Due::Leaves { since, job, .. } => leave(state, (since, job)),
+        }
+    }
+    let max = usize::try_from(state.meta.settings.keep_ended_max).unwrap_or(usize::MAX);
+    while let Some(oldest) = state.ended.first().map(|(key, ())| *key).filter(|_| state.ended.len() > max) {
+        leave(state, oldest);
+    }
+    state.meta.time = state.meta.time.max(to);
+    state.books.thin(state.meta.settings.window, state.meta.time);
+}
+
+/// Returns when time alone changes something next; nothing does before the next entry, if there is nothing.
+#[must_use]
+pub fn next_change(state: &State) -> Option<Timestamp> {
+    next(state).map(|due| due.at())
+}
+
+enum Due {
+    Timer(Timestamp, Timer),
+    /// An ended job leaves state.
+    Leaves {
+        at: Timestamp,
+        since: Timestamp,
+        job: JobId,
+    },
+}
+
+impl Due {
+    fn at(&self) -> Timestamp {
+        match self {
+            Self::Timer(at, _) | Self::Leaves { at, .. } => *at,
+        }
+    }
+}
+
+fn next(state: &State) -> Option<Due> {
+    let timer = state.timers.first().map(|((at, timer), ())| Due::Timer(*at, *timer));
+    let leaves = state.ended.first().map(|((since, job), ())| Due::Leaves {
+        at: since.plus(state.meta.settings.keep_ended),
+        since: *since,
+        job: *job,
+    });
+    match (timer, leaves) {
+        (Some(timer), Some(leaves)) => Some(if timer.at() <= leaves.at() { timer } else { leaves }),
+        (timer, leaves) => timer.or(leaves),
+    }
+}
+
+fn leave(state: &mut State, key: (Timestamp, JobId)) {
+    state.ended.remove(&key);
+    forget::forget(state, key.1);
+}
+
+fn fire(state: &mut State, at: Timestamp, timer: Timer) {
+    state.timers.remove(&(at, timer));
+    match timer {
+        // The books know the end of each protection themselves. The moment still counts: who may be stopped changes.
+        Timer::ProtectionOver(_) => {}
+        Timer::BackoffOver(node) => {
+            if let Some(node) = state.nodes.get_mut(&node) {
+                node.backoff_until = None;
+            }
+        }
+        Timer::JoinToken(token) => {
+            state.join_tokens.remove(&token);
+        }
+        Timer::Request(id) => {
+            state.requests.remove(&id);
+        }
+    }
+}

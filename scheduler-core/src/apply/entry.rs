@@ -1,0 +1,127 @@
+//! One entry takes effect, whole or not at all.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::advance::advance;
+use super::context::Context;
+use super::{
+    adopt, batch, budgets, cancel, contact, facts, found, join, join_tokens, principals, reports, requests,
+    rights, safe_mode, submit,
+};
+use crate::command::{Answer, Code, Command, Entry, Outcome, Rejection};
+use crate::id::{LogIndex, Term};
+use crate::invariants::{self, Broken};
+use crate::state::State;
+use crate::unit::Timestamp;
+
+/// The answer of a command that has nothing to say.
+pub(super) const DONE: Answer = Ok(Outcome::Done);
+
+/// Applies one entry of the log and answers it. Time in state never goes back: an entry with an earlier time happens
+/// at the time of the one before.
+///
+/// # Panics
+/// In debug builds, when an invariant is broken; the release build drops the command and enters safe mode. Also when
+/// the books would be wrong. The shell catches it and calls [`broken`] on the state from before.
+pub fn apply(state: &mut State, index: LogIndex, term: Term, entry: &Entry) -> Answer {
+    let now = entry.time.max(state.meta.time);
+    state.meta.index = index;
+    state.meta.term = term;
+    advance(state, now);
+    if let Some(known) = requests::recall(state, entry, now) {
+        return known;
+    }
+    let before = state.clone();
+    let answer = command(state, &Context { index, now, actor: &entry.actor }, &entry.command);
+    let answer = settle(state, before, answer);
+    requests::remember(state, entry, now, index, &answer);
+    if cfg!(debug_assertions) && invariants::is_worth_checking(state) {
+        invariants::check_all(state).unwrap_or_else(|broken| panic!("after entry {index}: {broken}"));
+    }
+    answer
+}
+
+/// Answers an entry whose application panicked, on the state from before it: nothing of it has happened, and the
+/// cluster is in safe mode.
+pub fn broken(state: &mut State, index: LogIndex, time: Timestamp, what: &str) -> Answer {
+    let now = time.max(state.meta.time);
+    state.meta.index = index;
+    state.meta.time = now;
+    safe_mode::enter(state, index, now, what);
+    Err(internal(index, what))
+}
+
+pub(super) fn command(state: &mut State, cx: &Context<'_>, command: &Command) -> Answer {
+    rights::check(state, cx, command)?;
+    match command {
+        Command::Found(found) => found::found(state, found),
+        Command::Submit(submit) => submit::submit(state, cx, submit),
+        Command::Cancel(cancel) => cancel::cancel(state, cx, cancel),
+        Command::ApplyBudgets(budgets) => budgets::apply_budgets(state, cx, budgets),
+        Command::AddPrincipal(principal) => principals::add(state, cx, principal),
+        Command::RevokePrincipal { name } => principals::revoke(state, cx, name),
+        Command::IssueJoinToken(token) => join_tokens::issue(state, cx, token),
+        Command::Join(join) => join::join(state, join),
+        Command::NodeFacts { node, facts } => facts::node_facts(state, cx, *node, facts),
+        Command::Reports { node, reports } => reports::reports(state, cx, *node, reports),
+        Command::NodeUnreachable { node } => contact::unreachable(state, cx, *node),
+        Command::NodeBack { node } => contact::back(state, cx, *node),
+        Command::Adopt(plan) => adopt::adopt(state, cx, plan),
+        Command::EndSafeMode { reason } => safe_mode::end(state, cx, reason),
+        Command::Batch(items) => batch::batch(state, cx, items),
+    }
+}
+
+/// Keeps the changes if every cheap invariant holds, else drops them whole.
+fn settle(state: &mut State, before: State, answer: Answer) -> Answer {
+    match invariants::check_step(&before, state) {
+        Ok(()) => answer,
+        Err(broken) if cfg!(debug_assertions) => panic!("at entry {}: {broken}", before.meta.index),
+        Err(broken) => drop_whole(state, before, &broken),
+    }
+}
+
+fn drop_whole(state: &mut State, before: State, broken: &Broken) -> Answer {
+    *state = before;
+    let what = format!("{broken}");
+    let (index, now) = (state.meta.index, state.meta.time);
+    safe_mode::enter(state, index, now, &what);
+    Err(internal(index, &what))
+}
+
+fn internal(index: LogIndex, what: &str) -> Rejection {
+    Rejection::new(
+        Code::Internal,
+        format!("entry {index} would have broken the state: {what}"),
+        "nothing of it was done; running work goes on, and no job is placed until an operator ends safe mode",
+        String::from("report this, then `bursar cluster safe-mode end --reason …`"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Revision;
+
+    #[test]
+    fn a_broken_command_is_dropped_whole_and_safe_mode_is_entered() {
+        let before = State::default();
+        let mut state = before.clone();
+        state.meta.tree = Revision::new(9);
+        let answer = drop_whole(&mut state, before, &Broken { law: "a law", what: String::from("so") });
+        assert_eq!(answer.unwrap_err().code, Code::Internal);
+        assert_eq!(state.meta.tree, Revision::default());
+        assert!(state.meta.safe_mode.is_some_and(|mode| mode.what.contains("a law")));
+    }
+
+    #[test]
+    fn a_panic_is_answered_on_the_state_from_before() {
+        let mut state = State::default();
+        let time = Timestamp::from_millis(7);
+        let answer = broken(&mut state, LogIndex::new(3), time, "index out of bounds");
+        assert_eq!(answer.unwrap_err().code, Code::Internal);
+        assert_eq!((state.meta.index, state.meta.time), (LogIndex::new(3), time));
+        assert!(state.meta.safe_mode.is_some());
+    }
+}

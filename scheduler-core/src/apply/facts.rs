@@ -1,0 +1,144 @@
+//! What an agent says of its node.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::contact::change_service;
+use super::context::Context;
+use super::entry::DONE;
+use super::rights;
+use crate::command::{Answer, Code, Rejection};
+use crate::id::{AttemptId, GpuUuid, NodeId, Rank};
+use crate::job::{AttemptEnd, Ended, Exit};
+use crate::ledger::Class;
+use crate::lifecycle::gpu::class_when_free;
+use crate::lifecycle::{ending, freed, need, stray};
+use crate::node::{Contact, Facts, Gpu, GpuFacts, Node};
+use crate::state::State;
+use crate::unit::{GpuCount, Timestamp};
+
+/// The most GPUs of a node, ever seen ones too.
+const GPUS_MAX: usize = 64;
+/// The most lines about what is wrong with a node, and the longest.
+const TROUBLE_MAX: usize = 32;
+const TROUBLE_LEN_MAX: usize = 1_024;
+
+/// Takes the facts of a node. Another boot id ends everything that ran there: the machine restarted.
+pub(super) fn node_facts(state: &mut State, cx: &Context<'_>, id: NodeId, facts: &Facts) -> Answer {
+    let Some(node) = state.nodes.get(&id) else {
+        return Err(Rejection::new(Code::NotFound, format!("there is no node {id}"), "", String::new()));
+    };
+    check(state, id, node, facts)?;
+    let has_restarted = node.facts.as_ref().is_some_and(|before| before.boot != facts.boot);
+    if has_restarted {
+        let confirmed = match node.contact {
+            Contact::Unreachable { since } => since,
+            Contact::Joined | Contact::Ready => cx.now,
+        };
+        restarted(state, id, confirmed, cx.now);
+    }
+    let elsewhere = present_elsewhere(state, id, facts);
+    if let Some(uuid) = elsewhere.iter().next() {
+        rights::raise(state, id, format!("GPU {uuid} is on another node too; it is not used here"));
+    }
+    let wanted: BTreeMap<&GpuUuid, &GpuFacts> = facts
+        .gpus
+        .iter()
+        .map(|gpu| (&gpu.uuid, gpu))
+        .filter(|(uuid, _)| !elsewhere.contains(*uuid))
+        .collect();
+    change_service(state, id, cx.now, |node| {
+        node.contact = Contact::Ready;
+        node.facts = Some(facts.clone());
+        for gpu in &mut node.gpus {
+            gpu.is_present = false;
+            if let Some(now) = wanted.get(&gpu.uuid) {
+                *gpu = Gpu { is_present: true, model: now.model.clone(), memory: now.memory, ..gpu.clone() };
+            }
+        }
+    });
+    add_new(state, id, facts, &wanted, cx.now);
+    DONE
+}
+
+fn check(state: &State, id: NodeId, node: &Node, facts: &Facts) -> Result<(), Rejection> {
+    if facts.is_simulated && !state.meta.settings.allow_simulated {
+        return Err(Rejection::new(
+            Code::Simulated,
+            format!("node `{}` simulates its GPUs", node.name),
+            "this control plane has real GPUs alone",
+            String::from("use one that was founded with --allow-simulated"),
+        ));
+    }
+    let known: BTreeSet<&GpuUuid> = node.gpus.iter().map(|gpu| &gpu.uuid).collect();
+    let new = facts.gpus.iter().filter(|gpu| !known.contains(&gpu.uuid)).count();
+    let is_long = |line: &String| line.len() > TROUBLE_LEN_MAX;
+    if known.len() + new > GPUS_MAX || facts.trouble.len() > TROUBLE_MAX || facts.trouble.iter().any(is_long)
+    {
+        let what = format!("the facts of node {id} are larger than any node's");
+        return Err(Rejection::new(Code::BadSpec, what, "", format!("at most {GPUS_MAX} GPUs")));
+    }
+    Ok(())
+}
+
+/// The same GPU on two nodes would be two placements on one device: the node that had it first keeps it.
+fn present_elsewhere(state: &State, id: NodeId, facts: &Facts) -> BTreeSet<GpuUuid> {
+    let here: BTreeSet<&GpuUuid> = facts.gpus.iter().map(|gpu| &gpu.uuid).collect();
+    let others = state.nodes.iter().filter(|(other, _)| **other != id);
+    others
+        .flat_map(|(_, node)| &node.gpus)
+        .filter(|gpu| (gpu.is_present || gpu.holder.is_some()) && here.contains(&gpu.uuid))
+        .map(|gpu| gpu.uuid.clone())
+        .collect()
+}
+
+fn add_new(
+    state: &mut State,
+    id: NodeId,
+    facts: &Facts,
+    wanted: &BTreeMap<&GpuUuid, &GpuFacts>,
+    now: Timestamp,
+) {
+    let Some(node) = state.nodes.get_mut(&id) else { return };
+    let mut added: Vec<Class> = Vec::new();
+    // In the order of the facts, which is the driver's: slots are what people see.
+    for gpu in facts.gpus.iter().filter(|gpu| wanted.contains_key(&gpu.uuid)) {
+        if node.gpus.iter().any(|known| known.uuid == gpu.uuid) {
+            continue;
+        }
+        let gpu = Gpu {
+            uuid: gpu.uuid.clone(),
+            model: gpu.model.clone(),
+            memory: gpu.memory,
+            is_present: true,
+            holder: None,
+        };
+        added.push(class_when_free(node, &gpu));
+        node.gpus.push(gpu);
+    }
+    let pool = node.pool.clone();
+    for class in added {
+        state.books.gpus_added(&pool, GpuCount::new(1), class, now);
+    }
+}
+
+/// The machine restarted, so every process there is gone: attempts end, and their GPUs are proven empty.
+fn restarted(state: &mut State, id: NodeId, confirmed: Timestamp, now: Timestamp) {
+    stray::all_gone(state, id, now);
+    let Some(attempts) = state.nodes.get(&id).map(need::holders) else { return };
+    for attempt in attempts {
+        let ended = Ended { at: confirmed, cause: AttemptEnd::NodeLost, exit: Some(Exit::Unknown) };
+        ending::end(state, attempt, ended, now);
+        for rank in ranks_on(state, attempt, id) {
+            freed::freed(state, attempt, rank, confirmed, now);
+        }
+    }
+}
+
+fn ranks_on(state: &State, attempt: AttemptId, node: NodeId) -> Vec<Rank> {
+    let placements = state.attempts.get(&attempt).map(|attempt| attempt.placements.as_slice());
+    let here = placements.unwrap_or_default().iter().filter(|placement| placement.node == node);
+    here.map(|placement| placement.rank).collect()
+}

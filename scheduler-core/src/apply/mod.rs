@@ -1,0 +1,33 @@
+//! The replicated state machine: one entry of the log takes effect.
+//!
+//! ```text
+//!  entry ─> advance(time): what changes by time alone, in order
+//!             ├─> request id known? ──────────────────────────────────────────> first answer
+//!             ├─> rights of the actor ─> the command (checks first, then changes)
+//!             └─> cheap invariants: broken? the command's changes are dropped whole, safe mode
+//! ```
+//!
+//! Every replica computes the same from the same log: time is the entry's, collections are ordered, numbers are
+//! integers. A command that is refused has changed nothing. One file a command.
+
+mod adopt;
+mod advance;
+mod batch;
+mod budgets;
+mod cancel;
+mod contact;
+mod context;
+mod entry;
+mod facts;
+mod found;
+mod join;
+mod join_tokens;
+mod principals;
+mod reports;
+mod requests;
+mod rights;
+mod safe_mode;
+mod submit;
+
+pub use advance::{advance, next_change};
+pub use entry::{apply, broken};

@@ -1,0 +1,36 @@
+//! Counters count what they count, and neither they nor time ever go back.
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::state::State;
+
+pub(super) fn full(state: &State) -> Result<(), String> {
+    let live = state.jobs.values().filter(|job| !job.phase.is_ended()).count();
+    if u32::try_from(live) != Ok(state.meta.live_jobs) {
+        return Err(format!("{live} jobs are live, counted {}", state.meta.live_jobs));
+    }
+    if state.jobs.keys().next_back().is_some_and(|last| *last >= state.meta.next_job) {
+        return Err(format!("a job has a number that was not given yet: {}", state.meta.next_job));
+    }
+    if state.nodes.keys().next_back().is_some_and(|last| *last >= state.meta.next_node) {
+        return Err(format!("a node has a number that was not given yet: {}", state.meta.next_node));
+    }
+    Ok(())
+}
+
+pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
+    let of = |state: &State| {
+        let meta = &state.meta;
+        (meta.time, meta.index, meta.next_job, meta.next_node, meta.next_budget, meta.tree)
+    };
+    let (was, is) = (of(before), of(after));
+    let has_fallen = is.0 < was.0
+        || is.1 < was.1
+        || is.2 < was.2
+        || is.3 < was.3
+        || is.4 < was.4
+        || is.5 < was.5
+        || after.meta.live_jobs > after.meta.next_job.get();
+    if has_fallen { Err(format!("from {was:?} to {is:?}")) } else { Ok(()) }
+}

@@ -1,0 +1,61 @@
+//! The phase of a job and the table of attempts say the same: a live job has exactly one attempt that has not ended,
+//! which is the one it names; a job that isn't live has none. An attempt that is over is in its job's past.
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::id::{AttemptId, JobId};
+use crate::job::{Attempt, Job, Phase};
+use crate::lifecycle::phase;
+use crate::state::State;
+
+pub(super) fn full(state: &State) -> Result<(), String> {
+    state.jobs.iter().try_for_each(|(id, job)| check_job(state, *id, job))?;
+    state.attempts.iter().try_for_each(|(id, attempt)| check_attempt(state, *id, attempt))
+}
+
+pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
+    let mut jobs = after.jobs.touched_since(&before.jobs);
+    jobs.try_for_each(|(id, job)| check_job(after, *id, job))?;
+    let mut attempts = after.attempts.touched_since(&before.attempts);
+    attempts.try_for_each(|(id, attempt)| check_attempt(after, *id, attempt))
+}
+
+fn check_job(state: &State, id: JobId, job: &Job) -> Result<(), String> {
+    let live = match job.phase {
+        Phase::Live(no) => Some(AttemptId { job: id, no }),
+        Phase::Held { .. } | Phase::Waiting { .. } | Phase::Ended { .. } => None,
+    };
+    let is_live = |id: &&AttemptId| state.attempts.get(*id).is_some_and(|attempt| attempt.ended.is_none());
+    let mut found = phase::attempts_of(state, id).filter(is_live);
+    let (first, second) = (found.next().copied(), found.next());
+    if first != live || second.is_some() {
+        return Err(format!(
+            "job {id} is {:?}, its attempts that have not ended: {first:?} {second:?}",
+            job.phase
+        ));
+    }
+    if let Some(late) = phase::attempts_of(state, id).find(|attempt| attempt.no >= job.next_attempt) {
+        return Err(format!("attempt {late} has a number that job {id} did not give yet"));
+    }
+    if job.past.windows(2).any(|pair| pair[0].no >= pair[1].no) {
+        return Err(format!("the past attempts of job {id} are not in order"));
+    }
+    Ok(())
+}
+
+fn check_attempt(state: &State, id: AttemptId, attempt: &Attempt) -> Result<(), String> {
+    if !state.jobs.contains(&id.job) {
+        return Err(format!("attempt {id} is of no job"));
+    }
+    if !state.decisions.contains(&attempt.decision) {
+        return Err(format!("attempt {id} was placed by decision {}, which is not kept", attempt.decision));
+    }
+    if attempt.placements.is_empty() || attempt.placements.iter().all(|p| p.freed_at.is_some()) {
+        return Err(format!("attempt {id} has no GPU any more and is still in its table"));
+    }
+    if attempt.ended.is_none() && attempt.placements.iter().any(|placement| placement.freed_at.is_some()) {
+        return Err(format!("attempt {id} has not ended, and GPUs of it were proven empty"));
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! What holds in state at every moment; one file each. The single source: `apply` decides by the cheap ones in every
+//! build, debug builds and tests check them all after each entry, and so do the simulator and the chaos tests.
+//!
+//! A cheap check looks at what the last command touched ([`Table::touched_since`](crate::table::Table::touched_since))
+//! and a few neighbours; a full check looks at everything.
+
+mod counts;
+mod gpu_held_once;
+mod indexes;
+mod job_and_attempt;
+mod launches;
+mod ledger;
+mod moments;
+mod requests;
+mod stops;
+
+use alloc::string::String;
+use core::fmt;
+
+use crate::state::State;
+
+/// An invariant that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// Which.
+    pub law: &'static str,
+    /// What was found instead.
+    pub what: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "broken invariant: {}: {}", self.law, self.what)
+    }
+}
+
+type Full = fn(&State) -> Result<(), String>;
+type Step = fn(&State, &State) -> Result<(), String>;
+
+/// The cheap ones, by which `apply` decides: the state before a command, and after it.
+const STEP: &[(&str, Step)] = &[
+    ("a GPU is with one attempt, which has it in its placement", gpu_held_once::step),
+    ("a live job has its attempt, and no other has", job_and_attempt::step),
+    ("the points of an attempt are in order", moments::step),
+    ("what is protected is stopped by a person's word alone", stops::step),
+    ("an end is final", stops::final_step),
+    ("each GPU is in exactly one class", ledger::classes),
+    ("time and counters never go back", counts::step),
+];
+
+/// All of them, on one state.
+const FULL: &[(&str, Full)] = &[
+    ("a GPU is with one attempt, which has it in its placement", gpu_held_once::full),
+    ("a live job has its attempt, and no other has", job_and_attempt::full),
+    ("the points of an attempt are in order", moments::full),
+    ("what is protected is stopped by a person's word alone", stops::full),
+    ("each GPU is in exactly one class, and its classes tile time", ledger::tiles),
+    ("GPUs are booked to the class that they are in", ledger::as_held),
+    ("charge runs for what is between go and end", ledger::rates),
+    ("set aside is what attempts have left of their protection", ledger::set_aside),
+    ("a budget's account is the sum of those below", ledger::tree),
+    ("counts are what they count", counts::full),
+    ("the line, the timers and the ended jobs follow from state", indexes::full),
+    ("what nodes read is kept for the jobs that need it", launches::full),
+    ("answers are remembered for their time and no longer", requests::full),
+];
+
+/// States larger than this are checked whole at every so manyth entry, so that debug builds stay usable.
+const LARGE: usize = 512;
+const LARGE_EVERY: u64 = 64;
+
+/// Checks what a command changed.
+///
+/// # Errors
+/// With the first invariant that does not hold any more.
+pub fn check_step(before: &State, after: &State) -> Result<(), Broken> {
+    STEP.iter().try_for_each(|(law, check)| check(before, after).map_err(|what| Broken { law, what }))
+}
+
+/// Checks everything.
+///
+/// # Errors
+/// With the first invariant that does not hold.
+pub fn check_all(state: &State) -> Result<(), Broken> {
+    FULL.iter().try_for_each(|(law, check)| check(state).map_err(|what| Broken { law, what }))
+}
+
+/// Whether a debug build checks this state whole.
+#[must_use]
+pub fn is_worth_checking(state: &State) -> bool {
+    state.jobs.len() + state.requests.len() <= LARGE || state.meta.index.get().is_multiple_of(LARGE_EVERY)
+}

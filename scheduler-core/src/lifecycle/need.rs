@@ -1,0 +1,110 @@
+//! What a shape takes of a node: cores, memory, and the rate of charge that follows.
+
+use crate::id::{AttemptId, NodeId};
+use crate::node::{Gpu, Node};
+use crate::spec::Shape;
+use crate::state::State;
+use crate::unit::{Bytes, GpuCount, MilliGpus};
+
+use alloc::collections::BTreeSet;
+
+/// Cores and memory of one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Need {
+    /// Cores.
+    pub cpus: u32,
+    /// Memory.
+    pub memory: Bytes,
+}
+
+/// Returns what `shape` takes of `node`: what it names, else its GPUs' part, rounded down. Nothing before the node's
+/// first facts.
+#[must_use]
+pub fn need(shape: &Shape, node: &Node) -> Need {
+    let Some(facts) = &node.facts else { return Need::default() };
+    let (gpus, all) = (shape.gpus_per_node, count(node));
+    let cpus = part(u64::from(facts.cpus), gpus, all);
+    Need {
+        cpus: shape.cpus.unwrap_or(u32::try_from(cpus).unwrap_or(u32::MAX)),
+        memory: shape.memory.unwrap_or(Bytes::new(part(facts.memory.get(), gpus, all))),
+    }
+}
+
+/// Returns the rate of charge on one node in milli-GPUs: its GPUs, or the dominant share of the node if the cores or
+/// the memory that it names are more. Rounded down.
+#[must_use]
+pub fn rate(shape: &Shape, node: &Node) -> MilliGpus {
+    let whole = u128::from(count(node).get()) * 1000;
+    let share = |asked: u64, all: u64| match all {
+        0 => 0,
+        all => whole * u128::from(asked) / u128::from(all),
+    };
+    let (cpus, memory) =
+        node.facts.as_ref().map_or((0, 0), |facts| (u64::from(facts.cpus), facts.memory.get()));
+    let gpus = u128::from(shape.gpus_per_node.get()) * 1000;
+    let milli = gpus
+        .max(share(shape.cpus.map_or(0, u64::from), cpus))
+        .max(share(shape.memory.map_or(0, Bytes::get), memory));
+    MilliGpus::new(u64::try_from(milli).unwrap_or(u64::MAX))
+}
+
+/// Whether `gpu` is of the type that `shape` asks for: its model's name, or a part of it, in any case.
+#[must_use]
+pub fn is_of_type(shape: &Shape, gpu: &Gpu) -> bool {
+    let Some(wanted) = &shape.gpu_type else { return true };
+    let (wanted, model) = (wanted.as_str().as_bytes(), gpu.model.as_str().as_bytes());
+    model.windows(wanted.len()).any(|part| part.eq_ignore_ascii_case(wanted))
+}
+
+/// Whether `node` could hold one node's part of `shape` if it were empty and whole.
+#[must_use]
+pub fn could_hold(shape: &Shape, node: &Node) -> bool {
+    let Some(facts) = &node.facts else { return false };
+    let gpus = node.gpus.iter().filter(|gpu| is_of_type(shape, gpu)).count();
+    let need = need(shape, node);
+    u32::try_from(gpus).unwrap_or(u32::MAX) >= shape.gpus_per_node.get()
+        && need.cpus <= facts.cpus
+        && need.memory <= facts.memory
+}
+
+/// Whether the cores and memory that no attempt took are enough for one node's part of `shape`.
+#[must_use]
+pub fn has_room(state: &State, node: NodeId, shape: &Shape) -> bool {
+    let Some((record, facts)) = state.nodes.get(&node).and_then(|n| Some((n, n.facts.as_ref()?))) else {
+        return false;
+    };
+    let (need, taken) = (need(shape, record), taken(state, node));
+    need.cpus.saturating_add(taken.cpus) <= facts.cpus
+        && need.memory.get().saturating_add(taken.memory.get()) <= facts.memory.get()
+}
+
+/// Returns what the attempts on `node` took, ended ones too until their GPUs are proven empty.
+#[must_use]
+pub fn taken(state: &State, node: NodeId) -> Need {
+    let Some(record) = state.nodes.get(&node) else { return Need::default() };
+    let mut sum = Need::default();
+    for id in holders(record) {
+        let shape = state.attempts.get(&id).and_then(|_| state.jobs.get(&id.job)).map(|job| &job.terms.shape);
+        if let Some(shape) = shape {
+            let need = need(shape, record);
+            sum.cpus = sum.cpus.saturating_add(need.cpus);
+            sum.memory = Bytes::new(sum.memory.get().saturating_add(need.memory.get()));
+        }
+    }
+    sum
+}
+
+/// Returns the attempts that GPUs of `node` are with, strays too, each once.
+#[must_use]
+pub fn holders(node: &Node) -> BTreeSet<AttemptId> {
+    node.gpus.iter().filter_map(|gpu| gpu.holder).collect()
+}
+
+fn count(node: &Node) -> GpuCount {
+    GpuCount::new(u32::try_from(node.gpus.len()).unwrap_or(u32::MAX))
+}
+
+fn part(whole: u64, gpus: GpuCount, all: GpuCount) -> u64 {
+    let all = u128::from(all.get().max(1));
+    u64::try_from(u128::from(whole) * u128::from(gpus.get()) / all).unwrap_or(u64::MAX)
+}

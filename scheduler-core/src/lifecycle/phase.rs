@@ -1,0 +1,83 @@
+//! The only place where a job changes its phase, so that the indexes that follow from it cannot be forgotten.
+
+use alloc::string::String;
+
+use crate::id::{AttemptId, AttemptNo, JobId};
+use crate::job::{End, Exit, HeldBy, Job, Phase};
+use crate::state::{InLine, State};
+use crate::unit::Timestamp;
+
+/// Takes a new job into state, in the phase it has.
+pub fn admit(state: &mut State, id: JobId, job: Job) {
+    if job.phase.is_waiting() {
+        state.line.insert(place_of(id, &job), ());
+    }
+    state.meta.live_jobs = state.meta.live_jobs.saturating_add(1);
+    state.jobs.insert(id, job);
+}
+
+/// Puts a job in line again.
+pub fn wait(state: &mut State, id: JobId, now: Timestamp) {
+    enter(state, id, Phase::Waiting { since: now });
+}
+
+/// Holds a job because launches failed.
+pub fn hold(state: &mut State, id: JobId, reason: String, now: Timestamp) {
+    enter(state, id, Phase::Held { since: now, by: HeldBy::FailedLaunches { reason } });
+}
+
+/// Gives a job its attempt.
+pub fn go_live(state: &mut State, id: JobId, no: AttemptNo) {
+    enter(state, id, Phase::Live(no));
+}
+
+/// Ends a job for good, at `at`; `now` is the entry's time.
+pub fn end(state: &mut State, id: JobId, how: (End, Option<Exit>), at: Timestamp, now: Timestamp) {
+    let (end, exit) = how;
+    enter(state, id, Phase::Ended { at, end, exit });
+    retire_if_over(state, id, now);
+}
+
+/// Starts the time for which a job is only kept to be looked at, if it has ended and holds no GPU any more.
+pub fn retire_if_over(state: &mut State, id: JobId, now: Timestamp) {
+    let is_over = state.jobs.get(&id).is_some_and(|job| job.phase.is_ended());
+    if is_over && attempts_of(state, id).next().is_none() {
+        state.ended.insert((now, id), ());
+    }
+}
+
+/// Returns a job's attempts that still have GPUs, ended ones too.
+pub fn attempts_of(state: &State, id: JobId) -> impl Iterator<Item = &AttemptId> {
+    let first = AttemptId { job: id, no: AttemptNo::new(0) };
+    let last = AttemptId { job: id, no: AttemptNo::new(u16::MAX) };
+    state.attempts.range(first..=last).map(|(id, _)| id)
+}
+
+/// Returns where a waiting job stands in line.
+#[must_use]
+pub fn place_of(id: JobId, job: &Job) -> InLine {
+    InLine {
+        budget: job.budget,
+        tier: job.terms.tier,
+        turn: job.terms.turn,
+        submitted_at: job.submitted_at,
+        job: id,
+    }
+}
+
+fn enter(state: &mut State, id: JobId, phase: Phase) {
+    let Some(job) = state.jobs.get_mut(&id) else { return };
+    let before = core::mem::replace(&mut job.phase, phase);
+    let place = place_of(id, job);
+    let (was_live, is_live) = (!before.is_ended(), !job.phase.is_ended());
+    let (was_waiting, is_waiting) = (before.is_waiting(), job.phase.is_waiting());
+    if was_waiting && !is_waiting {
+        state.line.remove(&place);
+    }
+    if is_waiting && !was_waiting {
+        state.line.insert(place, ());
+    }
+    if was_live && !is_live {
+        state.meta.live_jobs = state.meta.live_jobs.saturating_sub(1);
+    }
+}

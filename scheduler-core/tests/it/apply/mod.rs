@@ -1,0 +1,8 @@
+//! The state machine, entry by entry.
+
+mod ends;
+mod main_path;
+mod nodes;
+mod requests;
+mod rights;
+mod submit;
