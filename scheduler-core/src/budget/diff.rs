@@ -85,6 +85,66 @@ pub enum What {
     },
 }
 
+impl What {
+    /// Returns one stable word for the kind of change.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Opened(_) => "added",
+            Self::Reopened(_) => "reopened",
+            Self::Closed(_) => "closed",
+            Self::Renamed { .. } => "name",
+            Self::Share { .. } => "share",
+            Self::Owner { .. } => "owner",
+            Self::MemberAdded(_) | Self::MemberRemoved(_) => "members",
+            Self::DefaultMinRuntime { .. }
+            | Self::DefaultResumable { .. }
+            | Self::DefaultTimeLimit { .. } => "defaults",
+        }
+    }
+
+    /// Returns what was and what will be, as people read it; empty where there is nothing.
+    #[must_use]
+    pub fn sides(&self) -> (String, String) {
+        let (none, of) = (String::new, |side: &dyn fmt::Display| side.to_string());
+        match self {
+            Self::Opened(share) | Self::Reopened(share) => (none(), of(share)),
+            Self::Closed(share) => (of(share), none()),
+            Self::Renamed { from, to } => (of(from), of(to)),
+            Self::Share { from, to } => (of(from), of(to)),
+            Self::Owner { from, to } => (person(from.as_ref()), person(to.as_ref())),
+            Self::MemberAdded(who) => (none(), of(who)),
+            Self::MemberRemoved(who) => (of(who), none()),
+            Self::DefaultMinRuntime { from, to } => (min_runtime(*from), min_runtime(*to)),
+            Self::DefaultTimeLimit { from, to } => (span(*from), span(*to)),
+            Self::DefaultResumable { from, to } => (yes(*from), yes(*to)),
+        }
+    }
+}
+
+fn person(who: Option<&Name>) -> String {
+    who.map_or(String::from("nobody"), Name::to_string)
+}
+
+fn span(span: Option<Span>) -> String {
+    span.map_or(String::from("none"), |span| span.to_string())
+}
+
+fn min_runtime(length: Option<Span>) -> String {
+    match length {
+        Some(Span::ZERO) => String::from("free tier"),
+        Some(_) | None => span(length),
+    }
+}
+
+fn yes(answer: Option<bool>) -> String {
+    String::from(match answer {
+        None => "none",
+        Some(true) => "yes",
+        Some(false) => "no",
+    })
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.budget, self.what)
@@ -93,33 +153,21 @@ impl fmt::Display for Change {
 
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |who: &Option<Name>| who.as_ref().map_or(String::from("nobody"), Name::to_string);
-        let span = |s: &Option<Span>| s.map_or(String::from("none"), |s| s.to_string());
-        let yes = |b: &Option<bool>| match b {
-            None => "none",
-            Some(true) => "yes",
-            Some(false) => "no",
-        };
+        let (from, to) = self.sides();
         match self {
-            Self::Opened(share) => write!(f, "opened with share {share}"),
-            Self::Reopened(share) => write!(f, "reopened with share {share}"),
-            Self::Closed(share) => {
-                write!(f, "closed, takes no more submissions and lets work finish (share was {share})")
+            Self::Opened(_) => write!(f, "opened with share {to}"),
+            Self::Reopened(_) => write!(f, "reopened with share {to}"),
+            Self::Closed(_) => {
+                write!(f, "closed, takes no more submissions and lets work finish (share was {from})")
             }
-            Self::Renamed { from, to } => write!(f, "renamed from {from} to {to}"),
-            Self::Share { from, to } => write!(f, "share {from} -> {to}"),
-            Self::Owner { from, to } => write!(f, "owner {} -> {}", name(from), name(to)),
-            Self::MemberAdded(who) => write!(f, "member {who} added"),
-            Self::MemberRemoved(who) => write!(f, "member {who} removed"),
-            Self::DefaultMinRuntime { from, to } => {
-                write!(f, "default minimum runtime {} -> {}", span(from), span(to))
-            }
-            Self::DefaultResumable { from, to } => {
-                write!(f, "default resumable {} -> {}", yes(from), yes(to))
-            }
-            Self::DefaultTimeLimit { from, to } => {
-                write!(f, "default time limit {} -> {}", span(from), span(to))
-            }
+            Self::Renamed { .. } => write!(f, "renamed from {from} to {to}"),
+            Self::Share { .. } => write!(f, "share {from} -> {to}"),
+            Self::Owner { .. } => write!(f, "owner {from} -> {to}"),
+            Self::MemberAdded(_) => write!(f, "member {to} added"),
+            Self::MemberRemoved(_) => write!(f, "member {from} removed"),
+            Self::DefaultMinRuntime { .. } => write!(f, "default minimum runtime {from} -> {to}"),
+            Self::DefaultResumable { .. } => write!(f, "default resumable {from} -> {to}"),
+            Self::DefaultTimeLimit { .. } => write!(f, "default time limit {from} -> {to}"),
         }
     }
 }

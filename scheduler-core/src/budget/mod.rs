@@ -12,6 +12,7 @@ mod rights;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use diff::{Change, What, diff};
 pub use edit::{apply_tree, found};
@@ -20,3 +21,4 @@ pub use lookup::{
 };
 pub use record::{Budget, COUNT_MAX, DEPTH_MAX, ROOT, TreeNode};
 pub use rights::{is_member, is_operator, may_edit, owns};
+pub use usage::{PoolUsage, Row, usage};

@@ -42,9 +42,19 @@ impl UseOf {
     /// Returns use in thousandths, rounded down, for display; none with allocation 0 and something booked.
     #[must_use]
     pub fn per_mille(&self) -> Option<u64> {
+        self.times(1000)
+    }
+
+    /// Returns use in parts per million, rounded down, for display; none with allocation 0 and something booked.
+    #[must_use]
+    pub fn ppm(&self) -> Option<u64> {
+        self.times(1_000_000)
+    }
+
+    fn times(&self, factor: u128) -> Option<u64> {
         match self.allocation.get() {
             0 => (self.booked() == 0).then_some(0),
-            worth => Some(u64::try_from(self.booked().saturating_mul(1000) / worth).unwrap_or(u64::MAX)),
+            worth => Some(u64::try_from(self.booked().saturating_mul(factor) / worth).unwrap_or(u64::MAX)),
         }
     }
 }

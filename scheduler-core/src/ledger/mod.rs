@@ -25,3 +25,5 @@ pub use books::{Books, FREE_FLOOR, Run};
 pub use curve::{Curve, Merged};
 pub use pool::{Class, PoolBooks, Tally};
 pub use set_aside::SetAside;
+
+pub(crate) use pool::part_of;

@@ -163,7 +163,7 @@ impl PoolBooks {
 
 /// Returns `share` of `whole`, rounded down.
 #[must_use]
-pub(super) fn part_of(whole: ChargeMillis, share: Share) -> ChargeMillis {
+pub(crate) fn part_of(whole: ChargeMillis, share: Share) -> ChargeMillis {
     ChargeMillis::new(whole.get() * u128::from(share.ppm()) / u128::from(Share::WHOLE.ppm()))
 }
 

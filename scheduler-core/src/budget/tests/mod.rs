@@ -5,6 +5,7 @@ mod laws;
 mod questions;
 mod refusals;
 mod rights;
+mod usage;
 
 use std::vec::Vec;
 
