@@ -3,8 +3,12 @@
 //! Level-triggered, full sets only. A placement missing from a set is never an order to stop it.
 
 mod assignments;
+mod machine;
+#[cfg(test)]
+mod tests;
 
 pub use assignments::{assignments, full_set};
+pub use machine::{Action, Agent, Event, GpuUse, RankNews, Refusal};
 
 use alloc::string::String;
 use alloc::vec::Vec;
