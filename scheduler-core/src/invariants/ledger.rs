@@ -13,17 +13,12 @@ use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{ChargeMillis, MilliGpus, Timestamp};
 
-/// Every pool's classes add up to its GPUs, now.
-pub(super) fn classes(before: &State, after: &State) -> Result<(), String> {
-    let now = after.meta.time;
-    for (name, pool) in after.books.pools().touched_since(before.books.pools()) {
-        let sum: u64 = pool.by_class(now).map(|(_, tally)| u64::from(tally.count.get())).sum();
-        let installed = pool.installed(now).count;
-        if sum != u64::from(installed.get()) {
-            return Err(format!("pool {name} has {installed} GPUs, {sum} in classes"));
-        }
-    }
-    Ok(())
+pub(super) fn classes_step(before: &State, after: &State) -> Result<(), String> {
+    invariants::check_occupancy_change(&before.books, &after.books, after.meta.time)
+}
+
+pub(super) fn tree_step(before: &State, after: &State) -> Result<(), String> {
+    invariants::check_tree_change(&before.books, &after.books, &after.budgets, after.meta.time)
 }
 
 pub(super) fn tiles(state: &State) -> Result<(), String> {

@@ -44,7 +44,8 @@ const STEP: &[(&str, Step)] = &[
     ("the points of an attempt are in order", moments::step),
     ("what is protected is stopped by a person's word alone", stops::step),
     ("an end is final", stops::final_step),
-    ("each GPU is in exactly one class", ledger::classes),
+    ("each GPU is in exactly one class, and its classes tile time", ledger::classes_step),
+    ("a budget's account is the sum of those below", ledger::tree_step),
     ("time and counters never go back", counts::step),
 ];
 

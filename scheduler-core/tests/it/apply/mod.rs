@@ -1,6 +1,7 @@
 //! The state machine, entry by entry.
 
 mod ends;
+mod histories;
 mod main_path;
 mod nodes;
 mod requests;
