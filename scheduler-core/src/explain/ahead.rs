@@ -5,7 +5,7 @@ use core::ops::ControlFlow;
 
 use crate::decision::{UseOf, Why};
 use crate::id::{BudgetId, JobId, Label, Name};
-use crate::plan::{Ask, Line, Waiting, pools, walk};
+use crate::plan::{Ask, Line, pools, walk};
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::Timestamp;
@@ -49,16 +49,15 @@ pub struct Place {
 /// Returns a waiting job's place: in the pool where it is nearest to the head, if it stands in several.
 #[must_use]
 pub fn place(state: &State, job: JobId, now: Timestamp) -> Option<Place> {
-    let waiting = Waiting::of(state);
-    let places = pools(state).into_iter().filter_map(|pool| place_in(state, &waiting, pool, job, now));
+    let places = pools(state).into_iter().filter_map(|pool| place_in(state, pool, job, now));
     places.min_by_key(|place| place.place)
 }
 
-fn place_in(state: &State, waiting: &Waiting<'_>, pool: &Name, job: JobId, now: Timestamp) -> Option<Place> {
+fn place_in(state: &State, pool: &Name, job: JobId, now: Timestamp) -> Option<Place> {
     let mine = state.jobs.get(&job)?;
     let mut found = None;
     let (mut before, mut gpus_ahead, mut ahead) = (0_u32, 0_u32, Vec::new());
-    walk(state, waiting, pool, now, |line, ask| {
+    walk(state, pool, now, |line, ask| {
         if ask.id == job {
             found = Some(line.why());
             return ControlFlow::Break(());

@@ -10,7 +10,7 @@ use super::change::would_change;
 use super::{Decided, Outlook, Place, Queued, Reason, Stage, decision, place, reasons, standing};
 use crate::id::{AttemptId, BudgetId, DecisionId, JobId, Label, LogIndex, Name, Term};
 use crate::job::{Attempt, Job, Phase};
-use crate::plan::{Links, Shut, Waiting, plan};
+use crate::plan::{Class, Links, Shut, plan};
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{ChargeMillis, Span, Timestamp};
@@ -126,9 +126,7 @@ fn waits(
     let mut explanation = Explanation { since, ..blank(state, id, job, now) };
     let place = place(state, id, now);
     let outlook = place.as_ref().map_or_else(Outlook::default, |place| {
-        let waiting = Waiting::of(state);
-        let class = waiting.class_of(id);
-        class.map_or_else(Outlook::default, |class| Outlook::of(state, &place.pool, links, class, now))
+        Outlook::of(state, &place.pool, links, &Class::of(state, job), now)
     });
     let planned = plan(state, links, now, Term::new(0));
     let queued = Queued {

@@ -4,25 +4,31 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use super::waiting::Ask;
+use super::class::{Ask, Class, Classes};
 use crate::budget;
 use crate::decision::{Level, UseOf, Why};
-use crate::id::{BudgetId, Name};
+use crate::id::{BudgetId, JobId, Name};
 use crate::ledger::FREE_FLOOR;
-use crate::spec::Tier;
-use crate::state::State;
+use crate::spec::{Tier, Turn};
+use crate::state::{InLine, State};
 use crate::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
 
-/// The waiting jobs of one pool and tier, in the order in which they are tried.
+/// The waiting jobs of one pool and tier, in the order in which they are tried; read from the state's own line as far
+/// as the round comes.
 ///
 /// The head is passed over or placed; placing adds what it sets aside (free tier: its least usage) to every budget on
 /// its path, so that one budget cannot take everything in a round.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
+    state: &'a State,
+    pool: &'a Name,
     tier: Tier,
+    now: Timestamp,
+    classes: Classes<'a>,
     sides: Vec<Side<'a>>,
     known: BTreeMap<BudgetId, usize>,
-    root: Option<usize>,
+    /// From the root to the side whose job is the head; empty when nobody is left.
+    path: Vec<usize>,
     tried: u32,
 }
 
@@ -32,8 +38,8 @@ struct Side<'a> {
     used: UseOf,
     parent: Option<usize>,
     children: BTreeSet<Ranked>,
-    /// Its own jobs, the first one last.
-    jobs: Vec<Ask<'a>>,
+    /// The first of its own jobs.
+    first: Option<Ask<'a>>,
 }
 
 /// A child in its parent's order.
@@ -56,43 +62,52 @@ impl PartialOrd for Ranked {
 }
 
 impl<'a> Line<'a> {
-    /// Forms the line of `by_leaf`, the jobs of each budget in reverse order of their places there.
-    pub(crate) fn new(
-        state: &State,
-        pool: &Name,
-        tier: Tier,
-        by_leaf: BTreeMap<BudgetId, Vec<Ask<'a>>>,
-        now: Timestamp,
-    ) -> Self {
-        let mut forming = Forming { state, pool, tier, now, sides: Vec::new(), known: BTreeMap::new() };
-        for (leaf, jobs) in by_leaf {
+    /// Forms the line of a pool and tier.
+    pub(crate) fn new(state: &'a State, pool: &'a Name, tier: Tier, now: Timestamp) -> Self {
+        let mut line = Self {
+            state,
+            pool,
+            tier,
+            now,
+            classes: Classes::default(),
+            sides: Vec::new(),
+            known: BTreeMap::new(),
+            path: Vec::new(),
+            tried: 0,
+        };
+        for before in leaves(state, tier) {
+            let Some(first) = line.next_of(before) else { continue };
             // A job whose budget is gone has no place; no edit removes a budget with live jobs.
-            if let Some(side) = forming.side(leaf, budget::DEPTH_MAX + 1) {
-                forming.sides[side].jobs = jobs;
+            if let Some(side) = line.side(before.budget, budget::DEPTH_MAX + 1) {
+                line.sides[side].first = Some(first);
             }
         }
-        let Forming { mut sides, known, .. } = forming;
-        for side in 0..sides.len() {
-            if let Some(parent) = sides[side].parent {
-                let used = sides[side].used;
-                sides[parent].children.insert(Ranked { used, side });
+        for side in 0..line.sides.len() {
+            if let Some(parent) = line.sides[side].parent {
+                let used = line.sides[side].used;
+                line.sides[parent].children.insert(Ranked { used, side });
             }
         }
-        Self { tier, root: known.get(&budget::ROOT).copied(), known, sides, tried: 0 }
+        line.find_path();
+        line
     }
 
     /// Returns the job whose turn it is.
     pub(crate) fn head(&self) -> Option<Ask<'a>> {
-        let side = self.path().last().copied()?;
-        self.sides[side].jobs.last().copied()
+        self.path.last().and_then(|side| self.sides[*side].first)
+    }
+
+    /// Returns what a job of this line needs.
+    pub(crate) fn class(&self, ask: &Ask<'a>) -> &Class<'a> {
+        &self.classes.list[ask.class]
     }
 
     /// Returns why it is the head's turn: each level's numbers, and those of the sibling that would come next.
     pub(crate) fn why(&self) -> Why {
-        let levels = self.path().into_iter().skip(1).map(|side| {
-            let siblings = self.sides[side].parent.map(|parent| &self.sides[parent].children);
+        let levels = self.path.iter().skip(1).map(|side| {
+            let siblings = self.sides[*side].parent.map(|parent| &self.sides[parent].children);
             let next = siblings.and_then(|children| children.iter().nth(1)).map(|ranked| ranked.used);
-            Level { chosen: self.sides[side].used, next }
+            Level { chosen: self.sides[*side].used, next }
         });
         Why { place: self.tried.saturating_add(1), levels: levels.collect() }
     }
@@ -100,7 +115,6 @@ impl<'a> Line<'a> {
     /// Returns the uses at the level where the head's path and that of `leaf` part, the head's first; none within one
     /// budget.
     pub(crate) fn parting(&self, leaf: BudgetId) -> Option<(UseOf, UseOf)> {
-        let theirs = self.path();
         let mut mine = Vec::new();
         let mut at = self.known.get(&leaf).copied();
         while let Some(side) = at {
@@ -108,34 +122,27 @@ impl<'a> Line<'a> {
             at = self.sides[side].parent;
         }
         mine.reverse();
-        let (their, my) = theirs.iter().zip(&mine).find(|(their, my)| their != my)?;
+        let (their, my) = self.path.iter().zip(&mine).find(|(their, my)| their != my)?;
         Some((self.sides[*their].used, self.sides[*my].used))
     }
 
     /// Passes the head over: it waits, and the next is tried.
     pub(crate) fn pass(&mut self) {
-        let path = self.path();
-        let Some(last) = path.last() else { return };
-        self.sides[*last].jobs.pop();
-        self.tried = self.tried.saturating_add(1);
-        self.leave_empty(&path);
+        self.leave();
     }
 
     /// Places the head: what it sets aside counts at once.
     pub(crate) fn place(&mut self, rate: MilliGpus, protection: Span) {
-        let path = self.path();
-        let Some(last) = path.last() else { return };
-        self.sides[*last].jobs.pop();
-        self.tried = self.tried.saturating_add(1);
-        for side in path.iter().skip(1).copied() {
-            let Some(parent) = self.sides[side].parent else { continue };
+        for at in 1..self.path.len() {
+            let (parent, side) = (self.path[at - 1], self.path[at]);
             let before = self.sides[side].used;
             let after = self.with(before, rate, protection);
             self.sides[parent].children.remove(&Ranked { used: before, side });
             self.sides[parent].children.insert(Ranked { used: after, side });
             self.sides[side].used = after;
         }
-        self.leave_empty(&path);
+        self.leave();
+        self.find_path();
     }
 
     fn with(&self, used: UseOf, rate: MilliGpus, protection: Span) -> UseOf {
@@ -144,50 +151,69 @@ impl<'a> Line<'a> {
         };
         match self.tier {
             Tier::Funded => UseOf { set_aside: add(used.set_aside, protection), ..used },
-            Tier::Free => UseOf { charged: add(used.charged, FREE_FLOOR), ..used },
+            Tier::Free => UseOf { set_aside: add(used.set_aside, FREE_FLOOR), ..used },
         }
     }
 
-    /// Returns the sides from the root to the head's own.
-    fn path(&self) -> Vec<usize> {
-        let mut path = Vec::new();
-        let mut at = self.root;
-        while let Some(side) = at {
-            path.push(side);
-            let here = &self.sides[side];
-            at = if here.jobs.is_empty() { here.children.first().map(|child| child.side) } else { None };
+    /// Takes the head out; its side's next job takes its place. Sides without jobs leave the order, from the leaf
+    /// upwards.
+    fn leave(&mut self) {
+        let Some(leaf) = self.path.last().copied() else { return };
+        self.tried = self.tried.saturating_add(1);
+        let next = self.sides[leaf].first.and_then(|ask| self.next_of(ask.place));
+        self.sides[leaf].first = next;
+        if next.is_some() {
+            return;
         }
-        path
-    }
-
-    /// Takes sides without jobs out of the order, from the leaf upwards.
-    fn leave_empty(&mut self, path: &[usize]) {
-        for side in path.iter().rev().copied() {
+        for side in self.path.iter().rev().copied() {
             let here = &self.sides[side];
-            if !here.jobs.is_empty() || !here.children.is_empty() {
-                return;
+            if here.first.is_some() || !here.children.is_empty() {
+                break;
             }
             let used = here.used;
-            match here.parent {
-                Some(parent) => {
-                    self.sides[parent].children.remove(&Ranked { used, side });
-                }
-                None => self.root = None,
+            if let Some(parent) = here.parent {
+                self.sides[parent].children.remove(&Ranked { used, side });
+            }
+        }
+        self.find_path();
+    }
+
+    /// Goes from the root to the side whose job is first.
+    fn find_path(&mut self) {
+        self.path.clear();
+        let mut at = self.known.get(&budget::ROOT).copied();
+        while let Some(side) = at {
+            self.path.push(side);
+            let here = &self.sides[side];
+            at = if here.first.is_none() { here.children.first().map(|child| child.side) } else { None };
+        }
+        if self.head().is_none() {
+            self.path.clear();
+        }
+    }
+
+    /// Returns the next job of the same budget and tier that stands in the pool: one that names no pool stands in each
+    /// where some node could hold it.
+    fn next_of(&mut self, mut before: InLine) -> Option<Ask<'a>> {
+        loop {
+            let (place, ()) = self.state.line.after(&before)?;
+            if (place.budget, place.tier) != (before.budget, before.tier) {
+                return None;
+            }
+            before = *place;
+            let Some(job) = self.state.jobs.get(&place.job) else { continue };
+            let shape = &job.terms.shape;
+            // A job over several nodes is refused at submission, as long as nothing here can place one.
+            if shape.nodes != 1 || shape.gpus_per_node.get() == 0 {
+                continue;
+            }
+            let (class, fits) = self.classes.number(self.state, self.pool, job);
+            if job.terms.cluster.as_ref().map_or(fits, |named| named == self.pool) {
+                return Some(Ask { id: place.job, job, place: *place, class });
             }
         }
     }
-}
 
-struct Forming<'s, 'a> {
-    state: &'s State,
-    pool: &'s Name,
-    tier: Tier,
-    now: Timestamp,
-    sides: Vec<Side<'a>>,
-    known: BTreeMap<BudgetId, usize>,
-}
-
-impl Forming<'_, '_> {
     /// Returns the side of `id`, made with all above it; at most `levels` of them.
     fn side(&mut self, id: BudgetId, levels: usize) -> Option<usize> {
         if let Some(known) = self.known.get(&id) {
@@ -200,8 +226,35 @@ impl Forming<'_, '_> {
         let (books, tree) = (&self.state.books, &self.state.budgets);
         let window = self.state.meta.settings.window;
         let used = books.use_of(id, self.pool, self.tier, tree, window, self.now);
-        self.sides.push(Side { used, parent, children: BTreeSet::new(), jobs: Vec::new() });
+        self.sides.push(Side { used, parent, children: BTreeSet::new(), first: None });
         self.known.insert(id, self.sides.len() - 1);
         Some(self.sides.len() - 1)
     }
+}
+
+/// Returns, for each budget with jobs of `tier` in line, the place before the first of them.
+fn leaves(state: &State, tier: Tier) -> Vec<InLine> {
+    let mut leaves = Vec::new();
+    let mut next = state.line.first().map(|(place, ())| place.budget);
+    while let Some(budget) = next {
+        let before = first_place(budget, tier);
+        let first =
+            state.line.after(&before).filter(|(place, ())| (place.budget, place.tier) == (budget, tier));
+        if first.is_some() {
+            leaves.push(before);
+        }
+        next = state.line.after(&last_place(budget)).map(|(place, ())| place.budget);
+    }
+    leaves
+}
+
+/// Returns a place before every job's: no job has the number zero.
+fn first_place(budget: BudgetId, tier: Tier) -> InLine {
+    InLine { budget, tier, turn: Turn::First, submitted_at: Timestamp::ZERO, job: JobId::new(0) }
+}
+
+/// Returns a place after every job's of the budget.
+fn last_place(budget: BudgetId) -> InLine {
+    let (end, job) = (Timestamp::from_millis(u64::MAX), JobId::new(u32::MAX));
+    InLine { budget, tier: Tier::Free, turn: Turn::Last, submitted_at: end, job }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::fit::rate;
 use super::idle::taken;
-use super::{Ask, Idle, Line, Links, Waiting};
+use super::{Ask, Idle, Line, Links};
 use crate::decision::{Plan, Start};
 use crate::id::{JobId, Name, NodeId, Term};
 use crate::spec::Tier;
@@ -46,44 +46,38 @@ impl<'a> Round<'a> {
         if with_room.is_empty() {
             return;
         }
-        let waiting = Waiting::of(self.state);
         for (pool, mut idle) in with_room {
             for tier in [Tier::Funded, Tier::Free] {
-                self.tier(&waiting, pool, tier, &mut idle);
+                self.tier(pool, tier, &mut idle);
             }
         }
     }
 
-    fn tier(&mut self, waiting: &Waiting<'a>, pool: &Name, tier: Tier, idle: &mut Idle<'a>) {
-        let by_leaf = waiting.of_pool(self.state, pool, tier);
-        let mut line = Line::new(self.state, pool, tier, by_leaf, self.now);
+    fn tier(&mut self, pool: &'a Name, tier: Tier, idle: &mut Idle<'a>) {
+        let mut line = Line::new(self.state, pool, tier, self.now);
         // Idle GPUs only become fewer in a round: what failed once fails for all its equals.
-        let mut has_failed = vec![false; waiting.classes.len()];
+        let mut has_failed: BTreeSet<usize> = BTreeSet::new();
         while let Some(ask) = line.head() {
             if idle.total() == 0 || self.decisions.len() >= Plan::DECISIONS_MAX {
                 return;
             }
-            if has_failed[ask.class] || self.started.contains(&ask.id) {
+            if has_failed.contains(&ask.class) || self.started.contains(&ask.id) {
                 line.pass();
                 continue;
             }
-            let class = &waiting.classes[ask.class];
+            let class = line.class(&ask);
             let Some((node, slots)) = idle.find(class.shape, &class.barred) else {
-                has_failed[ask.class] = true;
+                has_failed.insert(ask.class);
                 line.pass();
                 continue;
             };
+            idle.take(class.shape, node, &slots);
             let why = line.why();
             let (rate, protection) = self.price(&ask, node);
             line.place(rate, protection);
-            idle.take(class.shape, node, &slots);
             self.started.insert(ask.id);
-            self.decisions.push(Start {
-                job: ask.id,
-                attempt: ask.job.next_attempt,
-                on: vec![(node, slots)],
-                why,
-            });
+            let on = vec![(node, slots)];
+            self.decisions.push(Start { job: ask.id, attempt: ask.job.next_attempt, on, why });
         }
     }
 

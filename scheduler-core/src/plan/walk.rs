@@ -1,10 +1,10 @@
 //! The whole line of a pool, as people look at it.
 
-use alloc::vec;
+use alloc::collections::BTreeMap;
 use core::ops::ControlFlow;
 
 use super::fit::{could_hold, rate};
-use super::{Ask, Line, Waiting};
+use super::{Ask, Line};
 use crate::id::Name;
 use crate::spec::{Shape, Tier};
 use crate::state::State;
@@ -14,21 +14,20 @@ use crate::unit::{MilliGpus, Timestamp};
 /// other: each counts as placed before the next is looked for. Ends early when `visit` breaks.
 pub(crate) fn walk<'a>(
     state: &'a State,
-    waiting: &Waiting<'a>,
-    pool: &Name,
+    pool: &'a Name,
     now: Timestamp,
     mut visit: impl FnMut(&Line<'a>, Ask<'a>) -> ControlFlow<()>,
 ) {
-    let mut rates = vec![None; waiting.classes.len()];
     for tier in [Tier::Funded, Tier::Free] {
-        let mut line = Line::new(state, pool, tier, waiting.of_pool(state, pool, tier), now);
+        let mut line = Line::new(state, pool, tier, now);
+        let mut rates: BTreeMap<usize, MilliGpus> = BTreeMap::new();
         while let Some(ask) = line.head() {
             if visit(&line, ask).is_break() {
                 return;
             }
-            let shape = waiting.classes[ask.class].shape;
-            let rate = *rates[ask.class].get_or_insert_with(|| usual_rate(state, pool, shape));
-            line.place(rate, ask.job.terms.min_runtime);
+            let shape = line.class(&ask).shape;
+            let rate = rates.entry(ask.class).or_insert_with(|| usual_rate(state, pool, shape));
+            line.place(*rate, ask.job.terms.min_runtime);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::decision::UseOf;
 use crate::explain::{Outlook, Queued, Reason, reasons, standing};
 use crate::id::{BudgetId, JobId, Label, Name, Term};
 use crate::job::{Job, Phase};
-use crate::plan::{Ask, Links, Waiting, plan, pools, walk};
+use crate::plan::{Class, Links, plan, pools, walk};
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
@@ -49,13 +49,14 @@ pub struct Row {
 /// Returns the queue: placed jobs that don't run yet, the waiting ones in order, those that fit nowhere, the held ones.
 #[must_use]
 pub fn rows(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
-    let waiting = Waiting::of(state);
     let mut rows = starting(state, now);
-    rows.extend(in_line(state, &waiting, links, now));
-    let known = pools(state);
-    for ask in waiting.nowhere(state, &known) {
-        let queued = Queued { job: ask.job, pool: None, ahead: 0, is_planned: false };
-        rows.extend(first(reasons(state, &queued, &Outlook::default())).map(|reason| row(&ask, reason)));
+    let stood = in_line(state, links, now);
+    let known: BTreeSet<JobId> = stood.iter().map(|row| row.job).collect();
+    rows.extend(stood);
+    for id in state.line.keys().map(|place| place.job).filter(|id| !known.contains(id)) {
+        let Some(job) = state.jobs.get(&id) else { continue };
+        let queued = Queued { job, pool: None, ahead: 0, is_planned: false };
+        rows.extend(first(reasons(state, &queued, &Outlook::default())).map(|reason| row(id, job, reason)));
     }
     let held = state.jobs.iter().filter(|(_, job)| matches!(job.phase, Phase::Held { .. }));
     rows.extend(held.filter_map(|(id, job)| standing_row(state, *id, job, now)));
@@ -79,16 +80,14 @@ fn starting(state: &State, now: Timestamp) -> Vec<Row> {
 
 fn standing_row(state: &State, id: JobId, job: &Job, now: Timestamp) -> Option<Row> {
     let standing = standing(state, id, job, now)?;
-    let ask = Ask { id, job, class: 0 };
-    Some(Row { since: standing.since, ..row(&ask, standing.reason) })
+    Some(Row { since: standing.since, ..row(id, job, standing.reason) })
 }
 
-fn row(ask: &Ask<'_>, reason: Reason) -> Row {
-    let job = ask.job;
+fn row(id: JobId, job: &Job, reason: Reason) -> Row {
     Row {
         place: None,
         pool: None,
-        job: ask.id,
+        job: id,
         name: job.name.clone(),
         user: job.user.clone(),
         budget: job.budget,
@@ -109,19 +108,20 @@ fn row(ask: &Ask<'_>, reason: Reason) -> Row {
 struct Stood<'a> {
     place: u32,
     pool: &'a Name,
-    ask: Ask<'a>,
+    id: JobId,
+    job: &'a Job,
     uses: Vec<UseOf>,
 }
 
-fn in_line(state: &State, waiting: &Waiting<'_>, links: &Links, now: Timestamp) -> Vec<Row> {
+fn in_line(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
     let mut best: BTreeMap<JobId, Stood<'_>> = BTreeMap::new();
     for pool in pools(state) {
         let mut place = 0_u32;
-        walk(state, waiting, pool, now, |line, ask| {
+        walk(state, pool, now, |line, ask| {
             place = place.saturating_add(1);
             if best.get(&ask.id).is_none_or(|stood| place < stood.place) {
                 let uses = line.why().levels.into_iter().map(|level| level.chosen).collect();
-                best.insert(ask.id, Stood { place, pool, ask, uses });
+                best.insert(ask.id, Stood { place, pool, id: ask.id, job: ask.job, uses });
             }
             ControlFlow::Continue(())
         });
@@ -130,19 +130,20 @@ fn in_line(state: &State, waiting: &Waiting<'_>, links: &Links, now: Timestamp) 
     let planned: BTreeSet<JobId> = planned.decisions.iter().map(|start| start.job).collect();
     let mut stood: Vec<Stood<'_>> = best.into_values().collect();
     stood.sort_by_key(|stood| (stood.place, stood.pool));
-    let mut outlooks: BTreeMap<(&Name, usize), Outlook> = BTreeMap::new();
+    let mut outlooks: BTreeMap<(&Name, Class<'_>), Outlook> = BTreeMap::new();
     let rows = stood.into_iter().filter_map(|stood| {
+        let class = Class::of(state, stood.job);
         let outlook = outlooks
-            .entry((stood.pool, stood.ask.class))
-            .or_insert_with(|| Outlook::of(state, stood.pool, links, &waiting.classes[stood.ask.class], now));
+            .entry((stood.pool, class.clone()))
+            .or_insert_with(|| Outlook::of(state, stood.pool, links, &class, now));
         let queued = Queued {
-            job: stood.ask.job,
+            job: stood.job,
             pool: Some(stood.pool),
             ahead: stood.place.saturating_sub(1),
-            is_planned: planned.contains(&stood.ask.id),
+            is_planned: planned.contains(&stood.id),
         };
         let reason = first(reasons(state, &queued, outlook))?;
-        let row = row(&stood.ask, reason);
+        let row = row(stood.id, stood.job, reason);
         Some(Row { place: Some(stood.place), pool: Some(stood.pool.clone()), uses: stood.uses, ..row })
     });
     rows.collect()

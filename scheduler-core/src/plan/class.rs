@@ -1,0 +1,74 @@
+//! Classes of equal jobs: placed alike, so one failure in a round speaks for all of them.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::fit::{barred, could_hold};
+use crate::id::{JobId, Name, NodeId};
+use crate::job::Job;
+use crate::spec::Shape;
+use crate::state::{InLine, State};
+
+/// What a class of jobs needs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Class<'a> {
+    pub shape: &'a Shape,
+    /// Where its launch failed before, and is not tried again.
+    pub barred: BTreeSet<NodeId>,
+}
+
+impl<'a> Class<'a> {
+    /// Returns the class of a job.
+    pub(crate) fn of(state: &State, job: &'a Job) -> Self {
+        Self { shape: &job.terms.shape, barred: barred(state, job) }
+    }
+
+    /// Whether some node of `pool` could hold such a job.
+    pub(crate) fn fits_in(&self, state: &State, pool: &Name) -> bool {
+        state.nodes.values().any(|node| node.pool == *pool && could_hold(node, self.shape))
+    }
+}
+
+/// One waiting job, as far as order and place need it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub id: JobId,
+    pub job: &'a Job,
+    /// Its place in the state's line.
+    pub place: InLine,
+    /// Its class, by number.
+    pub class: usize,
+}
+
+/// The classes that were met in one pool.
+#[derive(Debug, Default)]
+pub(super) struct Classes<'a> {
+    pub list: Vec<Class<'a>>,
+    fits: Vec<bool>,
+    known: BTreeMap<Class<'a>, usize>,
+    last: usize,
+}
+
+impl<'a> Classes<'a> {
+    /// Returns the number of a job's class, and whether the pool has a node that could hold it.
+    pub(super) fn number(&mut self, state: &State, pool: &Name, job: &'a Job) -> (usize, bool) {
+        // Neighbours in line are mostly alike.
+        let shape = &job.terms.shape;
+        let is_last = |class: &Class<'_>| *class.shape == *shape && class.barred.is_empty();
+        if job.failed_on.is_empty() && self.list.get(self.last).is_some_and(is_last) {
+            return (self.last, self.fits[self.last]);
+        }
+        let class = Class::of(state, job);
+        let number = match self.known.get(&class) {
+            Some(number) => *number,
+            None => {
+                self.fits.push(class.fits_in(state, pool));
+                self.list.push(class.clone());
+                self.known.insert(class, self.list.len() - 1);
+                self.list.len() - 1
+            }
+        };
+        self.last = number;
+        (number, self.fits[number])
+    }
+}
