@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod frozen;
+mod history;
 mod hostile;
 mod round_trip;
 mod sample;
+mod snapshot;

@@ -25,7 +25,7 @@ pub fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-fn label(text: &str) -> Label {
+pub fn label(text: &str) -> Label {
     Label::new(text).unwrap()
 }
 
