@@ -1,15 +1,19 @@
 //! The table of ends (DESIGN 5): what becomes of a job when an attempt ends.
 
-use alloc::format;
 use alloc::string::String;
 
 use crate::id::AttemptNo;
 use crate::job::{AttemptEnd, End, Ended, Exit, Stop, StopCause, Terms};
+use crate::unit::Span;
 
 /// After launches failed on so many different nodes, by the nodes' fault, the job is held.
 pub const FAILED_NODES_MAX: usize = 3;
-/// A job that took so many attempts is held: something starts it over and over.
+/// A job that took so many attempts has failed: something starts it over and over.
 pub const ATTEMPTS_MAX: u16 = 10_000;
+/// A job that took so many within [`RECENT`] has failed: whatever ends it at once would go on doing so.
+pub const RECENT_MAX: usize = 20;
+/// See [`RECENT_MAX`].
+pub const RECENT: Span = Span::from_mins(1);
 
 /// What becomes of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +23,7 @@ pub enum Next {
         /// Whether this used up a retry.
         is_retry: bool,
     },
-    /// It is held, with what to tell.
+    /// It is held: launches failed on too many nodes. With what the last one said.
     Hold(String),
     /// It has ended.
     End(End),
@@ -36,6 +40,8 @@ pub struct Case<'a> {
     pub failed_nodes: usize,
     /// The number of the attempt that ended.
     pub attempt: AttemptNo,
+    /// How many of its attempts were placed within the last [`RECENT`].
+    pub recent: usize,
     /// The committed stop of the attempt, if there was one.
     pub stop: Option<&'a Stop>,
     /// How it ended.
@@ -46,8 +52,8 @@ pub struct Case<'a> {
 #[must_use]
 pub fn next(case: &Case<'_>) -> Next {
     match by_cause(case) {
-        Next::Wait { .. } if case.attempt.get() >= ATTEMPTS_MAX => {
-            Next::Hold(format!("{} attempts were made", case.attempt))
+        Next::Wait { .. } if case.attempt.get() >= ATTEMPTS_MAX || case.recent >= RECENT_MAX => {
+            Next::End(End::Failed)
         }
         next => next,
     }
@@ -67,7 +73,7 @@ fn by_cause(case: &Case<'_>) -> Next {
             None => failed(case),
         },
         AttemptEnd::LaunchFailedNode(what) if case.failed_nodes >= FAILED_NODES_MAX => {
-            Next::Hold(format!("launches failed on {} different nodes, last: {what}", case.failed_nodes))
+            Next::Hold(what.clone())
         }
         AttemptEnd::LaunchFailedNode(_) => Next::Wait { is_retry: false },
         AttemptEnd::LaunchFailedJob(_) => Next::End(End::Failed),

@@ -18,7 +18,8 @@ pub fn end(state: &mut State, id: AttemptId, ended: Ended, now: Timestamp) {
     }
     let began = attempt.started_at.or(attempt.go_at).unwrap_or(attempt.placed_at);
     let ended = Ended { at: ended.at.max(began).min(now), ..ended };
-    if let AttemptEnd::LaunchFailedNode(_) = ended.cause {
+    // A launch that a person's stop came before says nothing about the node.
+    if let (AttemptEnd::LaunchFailedNode(_), None) = (&ended.cause, &attempt.stop) {
         for placement in &attempt.placements {
             launch_failed_on(state, id, placement.node, now);
         }
@@ -51,6 +52,7 @@ fn move_on(state: &mut State, id: AttemptId, attempt: &Attempt, ended: &Ended, n
         terms: &job.terms,
         retries_used: job.retries_used,
         failed_nodes: job.failed_on.len(),
+        recent: job.past.iter().filter(|past| now.since(past.placed_at) < end::RECENT).count(),
         attempt: id.no,
         stop: attempt.stop.as_ref(),
         ended,

@@ -5,7 +5,7 @@ use scheduler_core::command::{Cancel, Code, Command};
 use scheduler_core::decision::Dropped;
 use scheduler_core::id::{AttemptNo, Generation};
 use scheduler_core::job::{AttemptEnd, End, Ended, Exit, HeldBy, Phase, Stop, StopCause, Terms};
-use scheduler_core::lifecycle::end::{ATTEMPTS_MAX, Case, Next, next};
+use scheduler_core::lifecycle::end::{ATTEMPTS_MAX, Case, Next, RECENT_MAX, next};
 use scheduler_core::unit::{ChargeMillis, Span, Timestamp};
 
 use crate::world::{World, launch_failed, name, person, request};
@@ -31,7 +31,7 @@ fn the_table_of_ends() {
     let job = || AttemptEnd::LaunchFailedJob(String::from("no such program"));
     // job, retries used, nodes that failed it, how it ended, then; and then if it was cancelled before.
     let cancelled = Next::End(End::Cancelled);
-    let held = Next::Hold(String::from("launches failed on 3 different nodes, last: disk"));
+    let held = Next::Hold(String::from("disk"));
     let rows = [
         (&plain, 0, 0, exited(0), Next::End(End::Completed), Next::End(End::Completed)),
         (&plain, 0, 0, exited(1), Next::End(End::Failed), cancelled.clone()),
@@ -83,14 +83,53 @@ fn the_table_of_ends() {
     let stop = Stop { at: Timestamp::ZERO, cause, grace: Span::ZERO };
     for (terms, retries_used, failed_nodes, ended, then, if_cancelled) in rows {
         let attempt = AttemptNo::new(1);
-        let case = Case { terms, retries_used, failed_nodes, attempt, stop: None, ended: &ended };
+        let case = Case { terms, retries_used, failed_nodes, recent: 0, attempt, stop: None, ended: &ended };
         assert_eq!(next(&case), then, "{ended:?} with {terms:?}");
         assert_eq!(next(&Case { stop: Some(&stop), ..case }), if_cancelled, "cancelled, {ended:?}");
     }
+    // However it ends, a job that starts over and over has failed.
     let ended = exited(75);
-    let attempt = AttemptNo::new(ATTEMPTS_MAX);
-    let case = Case { terms: &retried, retries_used: 0, failed_nodes: 0, attempt, stop: None, ended: &ended };
-    assert!(matches!(next(&case), Next::Hold(_)), "a job that starts for ever is held");
+    let one = AttemptNo::new(1);
+    let case = Case {
+        terms: &retried,
+        retries_used: 0,
+        failed_nodes: 0,
+        recent: 0,
+        attempt: one,
+        stop: None,
+        ended: &ended,
+    };
+    assert_eq!(next(&Case { attempt: AttemptNo::new(ATTEMPTS_MAX), ..case }), Next::End(End::Failed));
+    assert_eq!(next(&Case { recent: RECENT_MAX - 1, ..case }), wait(true));
+    assert_eq!(next(&Case { recent: RECENT_MAX, ..case }), Next::End(End::Failed));
+}
+
+#[test]
+fn a_job_that_asks_to_be_started_again_at_once_does_not_do_so_for_ever() {
+    let mut world = World::new();
+    let node = world.node("n1", 1);
+    let mut asked = request(1);
+    asked.requeue_code = Some(75);
+    let job = world.submit("bob", asked);
+    while world.phase(job).is_waiting() {
+        let attempt = world.place(job, node, &[0]);
+        world.wait(Span::from_millis(10)).exit(node, attempt, 75);
+        world.report(node, attempt, RankEvent::Freed);
+    }
+    assert!(matches!(world.phase(job), Phase::Ended { end: End::Failed, exit: Some(Exit::Code(75)), .. }));
+    assert_eq!(world.job(job).past.len(), RECENT_MAX + 1);
+}
+
+#[test]
+fn a_launch_that_a_stop_came_before_is_not_held_against_the_node() {
+    let mut world = World::new();
+    let node = world.node("n1", 1);
+    let job = world.submit("bob", request(1));
+    let attempt = world.place(job, node, &[0]);
+    world.cancel("bob", job, "").expect("it is bob's");
+    world.report(node, attempt, launch_failed(Fault::Node));
+    assert!(matches!(world.phase(job), Phase::Ended { end: End::Cancelled, .. }));
+    assert!(world.state.nodes.get(&node).expect("the node is known").takes_work());
 }
 
 #[test]

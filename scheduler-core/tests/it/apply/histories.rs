@@ -20,7 +20,7 @@ use crate::world::{
     submission, token,
 };
 
-const HISTORIES: u64 = 60;
+const HISTORIES: u64 = 40;
 const STEPS: usize = 160;
 
 struct History {
