@@ -3,8 +3,9 @@
 use alloc::vec::Vec;
 
 use crate::id::{Name, NodeId};
+use crate::lifecycle::need::{could_hold, is_of_type, taken};
 use crate::node::Node;
-use crate::plan::{Class, Idle, Links, Part, Shut, could_hold, matches_type, shut, taken};
+use crate::plan::{Class, Idle, Links, Room, Shut, shut};
 use crate::queue::{Standing, standing};
 use crate::state::State;
 use crate::unit::Timestamp;
@@ -41,10 +42,9 @@ pub(crate) struct Outlook {
 impl Outlook {
     /// Looks at every node of `pool`.
     pub(crate) fn of(state: &State, pool: &Name, links: &Links, class: &Class<'_>, now: Timestamp) -> Self {
-        let taken = taken(state);
         let mut outlook = Self::default();
         for (id, node) in state.nodes.iter().filter(|(_, node)| node.pool == *pool) {
-            if !could_hold(node, class.shape) {
+            if !could_hold(class.shape, node) {
                 outlook.unfit += count(node.gpus.len());
             } else if class.barred.contains(id) {
                 outlook.barred += count(node.gpus.len());
@@ -52,11 +52,11 @@ impl Outlook {
                 let idle = matching(state, node, class, now).filter(|s| is_spare(*s)).count();
                 outlook.shut.push((*id, why, count(idle)));
             } else {
-                let left = Part::whole(node).less(taken.get(id).copied().unwrap_or_default());
-                outlook.node(state, node, class, left.holds(Part::of(class.shape, node)), now);
+                let has_cores = Room::of(node, taken(state, *id)).holds(class.shape, node);
+                outlook.node(state, node, class, has_cores, now);
             }
         }
-        let idle = Idle::of(state, pool, links, &taken, now);
+        let idle = Idle::of(state, pool, links, now);
         outlook.fits_now = idle.find(class.shape, &class.barred).is_some();
         outlook
     }
@@ -119,7 +119,7 @@ fn matching<'a>(
     class: &'a Class<'_>,
     now: Timestamp,
 ) -> impl Iterator<Item = Standing> + 'a {
-    let gpus = node.gpus.iter().filter(|gpu| matches_type(gpu, class.shape));
+    let gpus = node.gpus.iter().filter(|gpu| is_of_type(class.shape, gpu));
     gpus.map(move |gpu| standing(state, node, gpu, now))
 }
 

@@ -62,9 +62,12 @@ fn attempt_for(state: &State, id: DecisionId, start: &Start, now: Timestamp) -> 
     })
 }
 
+/// Returns the length of protection that the job's next attempt gets.
+///
 /// The first run is protected for the minimum runtime; a later one at least until it has saved once more than before,
 /// at most for the cap, so that no attempt is barren.
-fn protection(state: &State, id: JobId, job: &Job) -> Span {
+#[must_use]
+pub fn protection(state: &State, id: JobId, job: &Job) -> Span {
     let terms = &job.terms;
     match terms.tier {
         Tier::Free => Span::ZERO,

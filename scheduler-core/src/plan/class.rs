@@ -3,9 +3,10 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::fit::{barred, could_hold};
+use super::fit::barred;
 use crate::id::{JobId, Name, NodeId};
 use crate::job::Job;
+use crate::lifecycle::need::could_hold;
 use crate::spec::Shape;
 use crate::state::{InLine, State};
 
@@ -25,7 +26,7 @@ impl<'a> Class<'a> {
 
     /// Whether some node of `pool` could hold such a job.
     pub(crate) fn fits_in(&self, state: &State, pool: &Name) -> bool {
-        state.nodes.values().any(|node| node.pool == *pool && could_hold(node, self.shape))
+        state.nodes.values().any(|node| node.pool == *pool && could_hold(self.shape, node))
     }
 }
 

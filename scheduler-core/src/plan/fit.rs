@@ -1,74 +1,43 @@
-//! Whether a node can hold a shape at all, and whether it takes work now.
+//! Whether a node takes work now, and what it has left.
 
 use alloc::collections::BTreeSet;
 
 use super::Links;
 use crate::id::NodeId;
 use crate::job::Job;
-use crate::node::{Contact, Gpu, Node};
+use crate::lifecycle::need::{Need, could_hold, need};
+use crate::node::{Contact, Node};
 use crate::spec::Shape;
 use crate::state::State;
-use crate::unit::{MilliGpus, Timestamp};
+use crate::unit::{Bytes, Timestamp};
 
-/// Cores and memory on one node.
+/// Cores and memory of one node that nobody took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Part {
-    /// Cores.
-    pub cpus: u64,
-    /// Bytes.
-    pub memory: u64,
-}
+pub(crate) struct Room(Need);
 
-impl Part {
-    /// Returns all that `node` has.
-    pub(crate) fn whole(node: &Node) -> Self {
-        node.facts.as_ref().map_or_else(Self::default, |facts| Self {
-            cpus: u64::from(facts.cpus),
-            memory: facts.memory.get(),
+impl Room {
+    /// Returns what `node` has and its attempts leave.
+    pub(crate) fn of(node: &Node, taken: Need) -> Self {
+        let whole = node
+            .facts
+            .as_ref()
+            .map_or_else(Need::default, |facts| Need { cpus: facts.cpus, memory: facts.memory });
+        Self(whole).less(taken)
+    }
+
+    /// Whether one node's part of `shape` fits in.
+    pub(crate) fn holds(self, shape: &Shape, node: &Node) -> bool {
+        let asked = need(shape, node);
+        asked.cpus <= self.0.cpus && asked.memory <= self.0.memory
+    }
+
+    /// Returns what is left without `taken`; nothing, where more is taken than is there.
+    pub(crate) fn less(self, taken: Need) -> Self {
+        Self(Need {
+            cpus: self.0.cpus.saturating_sub(taken.cpus),
+            memory: Bytes::new(self.0.memory.get().saturating_sub(taken.memory.get())),
         })
     }
-
-    /// Returns what a job of `shape` takes on `node`: what it asks for, or the part of the node that its GPUs are.
-    pub(crate) fn of(shape: &Shape, node: &Node) -> Self {
-        let whole = Self::whole(node);
-        let gpus = u64::from(shape.gpus_per_node.get());
-        let installed = u64::try_from(node.gpus.len()).unwrap_or(u64::MAX).max(1);
-        Self {
-            cpus: shape.cpus.map_or(share_of(whole.cpus, gpus, installed), u64::from),
-            memory: shape.memory.map_or(share_of(whole.memory, gpus, installed), |asked| asked.get()),
-        }
-    }
-
-    /// Whether `other` fits in this.
-    pub(crate) fn holds(self, other: Self) -> bool {
-        other.cpus <= self.cpus && other.memory <= self.memory
-    }
-
-    /// Returns what is left without `other`; nothing, where more is taken than is there.
-    pub(crate) fn less(self, other: Self) -> Self {
-        Self { cpus: self.cpus.saturating_sub(other.cpus), memory: self.memory.saturating_sub(other.memory) }
-    }
-}
-
-/// Returns `gpus` parts of `installed` of `whole`, rounded down, so that all parts together never are more than it.
-fn share_of(whole: u64, gpus: u64, installed: u64) -> u64 {
-    let part = u128::from(whole) * u128::from(gpus.min(installed)) / u128::from(installed);
-    u64::try_from(part).unwrap_or(u64::MAX)
-}
-
-/// Whether a GPU is of the type that a shape asks for: its name, or a part of it, whatever the case.
-pub(crate) fn matches_type(gpu: &Gpu, shape: &Shape) -> bool {
-    let Some(wanted) = &shape.gpu_type else { return true };
-    let (model, wanted) = (gpu.model.as_str().as_bytes(), wanted.as_str().as_bytes());
-    model.windows(wanted.len()).any(|part| part.eq_ignore_ascii_case(wanted))
-}
-
-/// Whether `node` could hold one rank of `shape` if it were empty and in service, missing GPUs included.
-#[must_use]
-pub fn could_hold(node: &Node, shape: &Shape) -> bool {
-    let matching = node.gpus.iter().filter(|gpu| matches_type(gpu, shape)).count();
-    let wanted = usize::try_from(shape.gpus_per_node.get()).unwrap_or(usize::MAX);
-    matching >= wanted && Part::whole(node).holds(Part::of(shape, node))
 }
 
 /// Why a node takes no new work.
@@ -118,24 +87,10 @@ pub fn next_opening(state: &State, now: Timestamp) -> Option<Timestamp> {
 pub(crate) fn barred(state: &State, job: &Job) -> BTreeSet<NodeId> {
     let shape = &job.terms.shape;
     let is_other = |(id, node): (&NodeId, &Node)| {
-        node.contact == Contact::Ready && !job.failed_on.contains(id) && could_hold(node, shape)
+        node.contact == Contact::Ready && !job.failed_on.contains(id) && could_hold(shape, node)
     };
     if job.failed_on.is_empty() || !state.nodes.iter().any(is_other) {
         return BTreeSet::new();
     }
     job.failed_on.clone()
-}
-
-/// Returns what a job of `shape` is charged on `node`: its GPUs, or the dominant share of the node if its cores or its
-/// memory are more, rounded up.
-pub(crate) fn rate(shape: &Shape, node: &Node) -> MilliGpus {
-    let (whole, part) = (Part::whole(node), Part::of(shape, node));
-    let installed = u128::try_from(node.gpus.len()).unwrap_or(u128::MAX) * 1000;
-    let share = |part: u64, whole: u64| match whole {
-        0 => 0,
-        _ => (u128::from(part) * installed).div_ceil(u128::from(whole)),
-    };
-    let gpus = u128::from(shape.gpus_per_node.get()) * 1000;
-    let dominant = gpus.max(share(part.cpus, whole.cpus)).max(share(part.memory, whole.memory));
-    MilliGpus::new(u64::try_from(dominant).unwrap_or(u64::MAX))
 }

@@ -4,8 +4,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::Links;
-use super::fit::{Part, matches_type, shut};
+use super::fit::{Room, shut};
 use crate::id::{Name, NodeId, Slot};
+use crate::lifecycle::need::{is_of_type, need, taken};
 use crate::node::Node;
 use crate::spec::Shape;
 use crate::state::State;
@@ -23,41 +24,22 @@ pub(crate) struct Idle<'a> {
 struct Spare<'a> {
     node: &'a Node,
     slots: Vec<Slot>,
-    part: Part,
-}
-
-/// Cores and memory that live attempts take, by node.
-pub(crate) type Taken = BTreeMap<NodeId, Part>;
-
-/// Returns what attempts take of their nodes until they are proven gone.
-pub(crate) fn taken(state: &State) -> Taken {
-    let mut taken = Taken::new();
-    for (id, attempt) in state.attempts.iter() {
-        let Some(job) = state.jobs.get(&id.job) else { continue };
-        for placement in attempt.placements.iter().filter(|p| p.freed_at.is_none()) {
-            let Some(node) = state.nodes.get(&placement.node) else { continue };
-            let part = Part::of(&job.terms.shape, node);
-            let sum = taken.entry(placement.node).or_default();
-            sum.cpus = sum.cpus.saturating_add(part.cpus);
-            sum.memory = sum.memory.saturating_add(part.memory);
-        }
-    }
-    taken
+    room: Room,
 }
 
 impl<'a> Idle<'a> {
     /// Returns the idle GPUs of `pool` on nodes that take work at `now`.
-    pub(crate) fn of(state: &'a State, pool: &Name, links: &Links, taken: &Taken, now: Timestamp) -> Self {
+    pub(crate) fn of(state: &'a State, pool: &Name, links: &Links, now: Timestamp) -> Self {
         let mut idle = Self { nodes: BTreeMap::new(), by_count: BTreeSet::new(), total: 0 };
         for (id, node) in state.nodes.iter() {
             if node.pool != *pool || shut(*id, node, links, now).is_some() {
                 continue;
             }
             let slots: Vec<Slot> = idle_slots(node).collect();
-            let part = Part::whole(node).less(taken.get(id).copied().unwrap_or_default());
+            let room = Room::of(node, taken(state, *id));
             idle.total += slots.len();
             idle.by_count.insert((slots.len(), *id));
-            idle.nodes.insert(*id, Spare { node, slots, part });
+            idle.nodes.insert(*id, Spare { node, slots, room });
         }
         idle
     }
@@ -75,7 +57,7 @@ impl<'a> Idle<'a> {
         large_enough.filter(|(_, id)| !barred.contains(id)).find_map(|(_, id)| {
             let spare = &self.nodes[id];
             let slots: Vec<Slot> = spare.matching(shape).take(wanted).collect();
-            let fits = slots.len() == wanted && spare.part.holds(Part::of(shape, spare.node));
+            let fits = slots.len() == wanted && spare.room.holds(shape, spare.node);
             fits.then_some((*id, slots))
         })
     }
@@ -85,7 +67,7 @@ impl<'a> Idle<'a> {
         let Some(spare) = self.nodes.get_mut(&id) else { return };
         self.by_count.remove(&(spare.slots.len(), id));
         spare.slots.retain(|slot| !slots.contains(slot));
-        spare.part = spare.part.less(Part::of(shape, spare.node));
+        spare.room = spare.room.less(need(shape, spare.node));
         self.by_count.insert((spare.slots.len(), id));
         self.total -= slots.len();
     }
@@ -94,7 +76,7 @@ impl<'a> Idle<'a> {
 impl Spare<'_> {
     fn matching<'s>(&'s self, shape: &'s Shape) -> impl Iterator<Item = Slot> + 's {
         self.slots.iter().copied().filter(|slot| {
-            self.node.gpus.get(usize::from(slot.get())).is_some_and(|gpu| matches_type(gpu, shape))
+            self.node.gpus.get(usize::from(slot.get())).is_some_and(|gpu| is_of_type(shape, gpu))
         })
     }
 }

@@ -18,13 +18,13 @@ mod links;
 mod round;
 mod walk;
 
-pub use fit::{Shut, could_hold, next_opening, shut};
+pub use fit::{Shut, next_opening, shut};
 pub use links::Links;
 pub use round::plan;
 
 pub(crate) use class::{Ask, Class};
-pub(crate) use fit::{Part, matches_type};
-pub(crate) use idle::{Idle, taken};
+pub(crate) use fit::Room;
+pub(crate) use idle::Idle;
 pub(crate) use line::Line;
 pub(crate) use round::pools;
 pub(crate) use walk::walk;

@@ -4,11 +4,11 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::fit::rate;
-use super::idle::taken;
 use super::{Ask, Idle, Line, Links};
 use crate::decision::{Plan, Start};
 use crate::id::{JobId, Name, NodeId, Term};
+use crate::lifecycle::need::rate;
+use crate::lifecycle::place::protection;
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{MilliGpus, Span, Timestamp};
@@ -39,8 +39,7 @@ struct Round<'a> {
 
 impl<'a> Round<'a> {
     fn run(&mut self, links: &Links) {
-        let taken = taken(self.state);
-        let idle_of = |pool| Idle::of(self.state, pool, links, &taken, self.now);
+        let idle_of = |pool| Idle::of(self.state, pool, links, self.now);
         let with_room = pools(self.state).into_iter().map(|pool| (pool, idle_of(pool)));
         let with_room: Vec<(&Name, Idle<'_>)> = with_room.filter(|(_, idle)| idle.total() > 0).collect();
         if with_room.is_empty() {
@@ -85,6 +84,6 @@ impl<'a> Round<'a> {
     fn price(&self, ask: &Ask<'_>, node: NodeId) -> (MilliGpus, Span) {
         let shape = &ask.job.terms.shape;
         let rate = self.state.nodes.get(&node).map_or(MilliGpus::default(), |node| rate(shape, node));
-        (rate, ask.job.terms.min_runtime)
+        (rate, protection(self.state, ask.id, ask.job))
     }
 }

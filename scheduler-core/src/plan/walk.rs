@@ -3,9 +3,10 @@
 use alloc::collections::BTreeMap;
 use core::ops::ControlFlow;
 
-use super::fit::{could_hold, rate};
 use super::{Ask, Line};
 use crate::id::Name;
+use crate::lifecycle::need::{could_hold, rate};
+use crate::lifecycle::place::protection;
 use crate::spec::{Shape, Tier};
 use crate::state::State;
 use crate::unit::{MilliGpus, Timestamp};
@@ -27,7 +28,7 @@ pub(crate) fn walk<'a>(
             }
             let shape = line.class(&ask).shape;
             let rate = rates.entry(ask.class).or_insert_with(|| usual_rate(state, pool, shape));
-            line.place(*rate, ask.job.terms.min_runtime);
+            line.place(*rate, protection(state, ask.id, ask.job));
         }
     }
 }
@@ -35,7 +36,7 @@ pub(crate) fn walk<'a>(
 /// Returns what a job of `shape` is charged on the first node of the pool that could hold it.
 fn usual_rate(state: &State, pool: &Name, shape: &Shape) -> MilliGpus {
     let mut nodes = state.nodes.values().filter(|node| node.pool == *pool);
-    let node = nodes.find(|node| could_hold(node, shape));
+    let node = nodes.find(|node| could_hold(shape, node));
     let plain = MilliGpus::new(u64::from(shape.gpus_per_node.get()) * 1000);
     node.map_or(plain, |node| rate(shape, node))
 }
