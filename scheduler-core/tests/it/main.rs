@@ -6,5 +6,6 @@ mod leader;
 mod plan;
 mod random;
 mod reference;
+mod rounds;
 mod why;
 mod world;

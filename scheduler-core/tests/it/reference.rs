@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use scheduler_core::budget::ROOT;
-use scheduler_core::decision::UseOf;
+use scheduler_core::decision::{Plan, UseOf};
 use scheduler_core::id::{BudgetId, JobId, Name, NodeId, Slot, Term};
 use scheduler_core::job::{Job, Phase};
 use scheduler_core::node::{Contact, Node};
 use scheduler_core::plan::{Links, plan};
 use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
-use scheduler_core::unit::ChargeMillis;
+use scheduler_core::unit::{ChargeMillis, Timestamp};
 
 use crate::lab::{NOW, state};
 use crate::random::{Random, lab};
@@ -18,18 +18,19 @@ use crate::random::{Random, lab};
 const HOUR: u128 = 3_600_000;
 
 /// What was decided: which job, on which node, which GPUs.
-type Start = (JobId, NodeId, Vec<Slot>);
+pub type Start = (JobId, NodeId, Vec<Slot>);
 
 /// Plans by looking at everything again before each decision.
-struct Naive {
+pub struct Naive {
     state: State,
+    now: Timestamp,
     extra: BTreeMap<(Name, BudgetId, Tier), u128>,
     starts: Vec<Start>,
 }
 
 impl Naive {
-    fn plan(state: &State) -> Vec<Start> {
-        let mut naive = Self { state: state.clone(), extra: BTreeMap::new(), starts: Vec::new() };
+    pub fn plan(state: &State, now: Timestamp) -> Vec<Start> {
+        let mut naive = Self { state: state.clone(), now, extra: BTreeMap::new(), starts: Vec::new() };
         let pools: BTreeSet<Name> = state.nodes.values().map(|node| node.pool.clone()).collect();
         for pool in &pools {
             for tier in [Tier::Funded, Tier::Free] {
@@ -66,7 +67,7 @@ impl Naive {
 
     fn used(&self, budget: BudgetId, pool: &Name, tier: Tier) -> UseOf {
         let window = self.state.meta.settings.window;
-        let used = self.state.books.use_of(budget, pool, tier, &self.state.budgets, window, NOW);
+        let used = self.state.books.use_of(budget, pool, tier, &self.state.budgets, window, self.now);
         let extra = self.extra.get(&(pool.clone(), budget, tier)).copied().unwrap_or(0);
         UseOf { set_aside: ChargeMillis::new(used.set_aside.get() + extra), ..used }
     }
@@ -81,12 +82,12 @@ impl Naive {
             let is_barred = is_elsewhere && job.failed_on.contains(node_id);
             if node.pool != *pool
                 || node.contact != Contact::Ready
-                || node.backoff_until.is_some()
+                || node.backoff_until.is_some_and(|until| self.now < until)
                 || is_barred
             {
                 continue;
             }
-            let idle = (0..).zip(&node.gpus).filter(|(_, gpu)| gpu.holder.is_none());
+            let idle = (0..).zip(&node.gpus).filter(|(_, gpu)| gpu.holder.is_none() && gpu.is_present);
             let idle: Vec<(u16, &scheduler_core::node::Gpu)> = idle.collect();
             let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
             let slots = idle.iter().filter(|(_, gpu)| is_of_type(&job, gpu.model.as_str()));
@@ -151,6 +152,15 @@ impl Naive {
     }
 }
 
+/// Shows a plan as the slow planner does.
+pub fn decided(plan: &Plan) -> Vec<Start> {
+    let one = |start: &scheduler_core::decision::Start| {
+        let (node, slots) = start.on[0].clone();
+        (start.job, node, slots)
+    };
+    plan.decisions.iter().map(one).collect()
+}
+
 fn is_of_type(job: &Job, model: &str) -> bool {
     let wanted = job.terms.shape.gpu_type.as_ref().map(|kind| kind.as_str().to_lowercase());
     wanted.is_none_or(|wanted| model.to_lowercase().contains(&wanted))
@@ -163,12 +173,8 @@ fn the_planner_agrees_with_a_slow_and_obvious_one() {
         let lines = lab(&mut Random::new(seed));
         let lab = state(&lines);
         let plan = plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1));
-        let fast = plan.decisions.into_iter().map(|start| {
-            let (node, slots) = start.on[0].clone();
-            (start.job, node, slots)
-        });
-        assert_eq!(fast.collect::<Vec<_>>(), Naive::plan(&lab), "\nseed {seed}\n{lines}");
-        starts += Naive::plan(&lab).len();
+        assert_eq!(decided(&plan), Naive::plan(&lab, NOW), "\nseed {seed}\n{lines}");
+        starts += Naive::plan(&lab, NOW).len();
     }
     assert!(starts > 400, "the laboratories start something: {starts}");
 }
@@ -178,14 +184,14 @@ fn no_idle_gpu_is_left_that_a_waiting_job_could_use() {
     for seed in 1000..1200 {
         let lines = lab(&mut Random::new(seed));
         let lab = state(&lines);
-        let mut after = Naive { state: lab.clone(), extra: BTreeMap::new(), starts: Vec::new() };
+        let mut after = Naive { state: lab.clone(), now: NOW, extra: BTreeMap::new(), starts: Vec::new() };
         for start in plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1)).decisions {
             let (node, slots) = start.on[0].clone();
             let job = after.state.jobs.get(&start.job).expect("a known job").clone();
             let pool = after.state.nodes.get(&node).expect("a known node").pool.clone();
             after.start(start.job, &job, &pool, node, slots);
         }
-        let more = Naive::plan(&after.state);
+        let more = Naive::plan(&after.state, NOW);
         assert!(more.is_empty(), "\nseed {seed}: {more:?} could start too\n{lines}");
     }
 }
