@@ -191,21 +191,21 @@ impl Contacts {
                 verdict.unreachable.push(*id);
             }
         }
-        self.look_at = next;
-        verdict.back = self.back(state, now);
+        let back = self.back(state, now);
+        self.look_at = if back.is_empty() { next } else { next.min(now.plus(ASK_EVERY)) };
+        verdict.back = back.into_iter().filter(|id| self.may_ask(*id, now)).collect();
         verdict
     }
 
-    /// Returns the nodes that state has as unreachable and that are linked and known.
-    pub(super) fn back(&mut self, state: &State, now: Timestamp) -> Vec<NodeId> {
-        let known: Vec<NodeId> = self.links.iter().filter(|(_, l)| l.is_known).map(|(id, _)| *id).collect();
+    /// Returns the nodes that state has as unreachable and that are linked, known and heard of.
+    fn back(&self, state: &State, now: Timestamp) -> Vec<NodeId> {
+        let known = self.links.iter().filter(|(_, link)| link.is_known).map(|(id, _)| *id);
         let is_unreachable = |id: &NodeId| {
             let contact = state.nodes.get(id).map(|node| node.contact);
             matches!(contact, Some(Contact::Unreachable { .. }))
         };
         let is_heard = |id: &NodeId| !self.is_silent(*id, state, now);
-        let back: Vec<NodeId> = known.into_iter().filter(|id| is_unreachable(id) && is_heard(id)).collect();
-        back.into_iter().filter(|id| self.may_ask(*id, now)).collect()
+        known.filter(|id| is_unreachable(id) && is_heard(id)).collect()
     }
 
     fn may_ask(&mut self, node: NodeId, now: Timestamp) -> bool {

@@ -173,9 +173,6 @@ impl Leader {
         if self.sends.is_due(state, node) {
             effects.push(Effect::Send { node });
         }
-        for node in self.contacts.back(state, now) {
-            self.propose_about(Command::NodeBack { node });
-        }
     }
 
     fn planned(&mut self, plan: Plan, effects: &mut Vec<Effect>) {

@@ -315,7 +315,8 @@ fn silence_becomes_a_fact_after_its_time() {
          +95001 beat n2 => propose 2: back n2, wake +95011
          state ready n2
          +95004 commit 2
-         +95011 woke => wake +115000",
+         +95011 woke => wake +96001
+         +96001 woke => wake +115000",
     );
 }
 
@@ -328,4 +329,15 @@ fn a_young_leader_that_hears_of_few_calls_nobody_unreachable() {
          +170000 beat n1 => wake +175000
          +181000 beat n1 => propose 1: unreachable n2, wake +186000",
     );
+}
+
+#[test]
+fn an_agent_that_floods_is_cut_off_and_may_come_back() {
+    let mut script = String::from("up n1 7\nfacts n1 7 => send n1, wake +10\n");
+    script += "+20 reports n1 7 1 => propose 1: reports n1, wake +20000\n";
+    for seq in 2..=256 {
+        script += &format!("reports n1 7 {seq}\n");
+    }
+    script += "reports n1 7 257 => close n1 7\nreports n1 7 258\nup n1 8 => wake +20020\nreports n1 8 1\n";
+    check("node n1 1 h100\nbudget a 100", &script);
 }

@@ -3,6 +3,7 @@
 mod apply;
 mod lab;
 mod leader;
+mod leading;
 mod plan;
 mod random;
 mod reference;
