@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use scheduler_core::agent::RankId;
 use scheduler_core::id::GpuUuid;
@@ -196,7 +196,7 @@ impl Executor {
     /// Removes acknowledged directories that are old or too many.
     fn collect(&self) {
         let Ok(entries) = std::fs::read_dir(self.config.attempts()) else { return };
-        let now = SystemTime::now();
+        let now = crate::clock::wall();
         let mut acknowledged: Vec<(Duration, PathBuf)> = entries
             .flatten()
             .filter(|entry| entry.file_name().to_str().and_then(adopt::parse).is_some())

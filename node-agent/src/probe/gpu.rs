@@ -19,8 +19,6 @@ pub(super) struct Worker {
     answers: Receiver<(u64, Gpu)>,
     /// What was last known of it: its identity survives its silence.
     last: Gpu,
-    /// Since when the thread has been in one call.
-    stuck: Option<Instant>,
 }
 
 impl Worker {
@@ -45,7 +43,7 @@ impl Worker {
             }
         });
         let last = Gpu { index, ..Gpu::default() };
-        Self { questions, answers, last, stuck: None }
+        Self { questions, answers, last }
     }
 
     /// Asks, without waiting. A thread that is still in an older call isn't asked again.
@@ -54,7 +52,6 @@ impl Worker {
             Ok(()) | Err(TrySendError::Full(_)) => {}
             Err(TrySendError::Disconnected(_)) => self.last.trouble = Some("its thread is gone".to_owned()),
         }
-        self.stuck.get_or_insert_with(Instant::now);
     }
 
     /// Waits for the answer to question `n`. When it doesn't come, what is on the GPU is unknown.
@@ -64,7 +61,6 @@ impl Worker {
             match self.answers.recv_timeout(left) {
                 Ok((answered, gpu)) => {
                     self.last = gpu;
-                    self.stuck = None;
                     if answered >= n {
                         return self.last.clone();
                     }
@@ -72,8 +68,8 @@ impl Worker {
                     self.ask(n);
                 }
                 Err(_) => {
-                    let stuck = self.stuck.map_or(Duration::ZERO, |since| since.elapsed());
-                    let trouble = format!("NVML has not answered for {} ms", stuck.as_millis());
+                    // No figure in it: a text that changes each time would be news each time.
+                    let trouble = "NVML does not answer".to_owned();
                     return Gpu { processes: None, trouble: Some(trouble), ..self.last.clone() };
                 }
             }

@@ -147,14 +147,18 @@ impl Node {
 /// No job outlives its test, whatever the test did.
 impl Drop for Node {
     fn drop(&mut self) {
-        let attempts = std::fs::read_dir(self.directory.path().join("data/attempts"));
-        for entry in attempts.into_iter().flatten().flatten() {
-            let spec = shim::files::read(&entry.path(), shim::format::SPEC).ok().flatten();
-            let Some(Ok(spec)) = spec.map(|bytes| shim::format::Spec::decode(&bytes)) else { continue };
-            for process in procs::all().unwrap_or_default() {
-                if procs::has_mark(process.id.pid, &spec.mark) {
-                    procs::signal(&process, libc::SIGKILL);
-                }
+        end_all(&self.directory.path().join("data/attempts"));
+    }
+}
+
+/// Ends every process of the attempts in a directory.
+pub(crate) fn end_all(attempts: &Path) {
+    for entry in std::fs::read_dir(attempts).into_iter().flatten().flatten() {
+        let spec = shim::files::read(&entry.path(), shim::format::SPEC).ok().flatten();
+        let Some(Ok(spec)) = spec.map(|bytes| shim::format::Spec::decode(&bytes)) else { continue };
+        for process in procs::all().unwrap_or_default() {
+            if procs::has_mark(process.id.pid, &spec.mark) {
+                procs::signal(&process, libc::SIGKILL);
             }
         }
     }

@@ -1,0 +1,327 @@
+//! The whole agent against a scripted control plane.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bursar_fake_nvml::{STATE_VARIABLE, State};
+use node_agent::probe::Command;
+use node_agent::{Config, Error, Join};
+use proto::v1::server_message::Message as ToAgent;
+use proto::{Wire, canonical_launch, v1};
+use scheduler_core::agent::{EndedBy, Fault, Order, RankEvent};
+use scheduler_core::id::{Generation, GpuUuid, SpecHash};
+use scheduler_core::job::Exit;
+use scheduler_core::spec::Launch;
+use scheduler_core::unit::{Span, Timestamp};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::plane::{JOIN_TOKEN, Plane};
+use crate::support::Job;
+
+struct Machine {
+    directory: TempDir,
+    state: State,
+    servers: Vec<String>,
+    running: Option<Running>,
+}
+
+struct Running {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), Error>>,
+}
+
+impl Machine {
+    fn new(number: u32, planes: &[&Plane]) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let state = State::healthy(std::process::id() ^ (number << 24), 2);
+        bursar_fake_nvml::write(&directory.path().join("nvml.json"), &state).expect("the state is written");
+        let servers = planes.iter().map(|plane| plane.address.to_string()).collect();
+        Self { directory, state, servers, running: None }
+    }
+
+    fn config(&self) -> Config {
+        let probe = Command {
+            program: crate::support::probe_program().into(),
+            arguments: vec![xtask::built::fake_nvml().into()],
+            environment: vec![(STATE_VARIABLE.into(), self.directory.path().join("nvml.json").into())],
+        };
+        let data = self.directory.path().join("data");
+        let mut config = Config::new(data, self.servers.clone(), probe, xtask::built::shim());
+        config.join = Some(Join { name: "n1".to_owned(), token: JOIN_TOKEN.to_owned() });
+        config.allow_root_jobs = true;
+        config
+    }
+
+    fn start(&mut self) {
+        let (stop, stopped) = oneshot::channel();
+        let config = self.config();
+        let agent = tokio::spawn(async move {
+            loop {
+                // The one before may still be letting go of the directory.
+                match node_agent::run(config.clone(), std::future::pending()).await {
+                    Err(Error::Executor(node_agent::executor::Error::InUse(_))) => {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                    ended => return ended,
+                }
+            }
+        });
+        let task = tokio::spawn(async move {
+            let abort = agent.abort_handle();
+            tokio::select! {
+                ended = agent => ended.expect("the agent does not panic"),
+                _ = stopped => { abort.abort(); Ok(()) }
+            }
+        });
+        self.running = Some(Running { stop, task });
+    }
+
+    async fn stop(&mut self) {
+        let Running { stop, task } = self.running.take().expect("it runs");
+        drop(stop);
+        task.await.expect("it ends").expect("without an error");
+    }
+
+    fn attempt(&self, job: &Job) -> PathBuf {
+        let id = job.id();
+        self.directory.path().join("data/attempts").join(format!("{}.{}", id.attempt, id.rank))
+    }
+
+    /// Makes a job of this machine's first GPU, its spec known to the planes.
+    fn job(&self, script: &str, planes: &[&Plane]) -> Job {
+        let mut job = Job::new(script);
+        job.assignment.gpus = vec![GpuUuid::new(&self.state.gpus[0].uuid).expect("a UUID")];
+        job.assignment.launch = keep(&job.launch, planes);
+        job
+    }
+}
+
+/// No job outlives its test.
+impl Drop for Machine {
+    fn drop(&mut self) {
+        crate::support::end_all(&self.directory.path().join("data/attempts"));
+    }
+}
+
+fn encoded(launch: &Launch) -> Vec<u8> {
+    canonical_launch(launch.to_wire()).expect("a valid launch")
+}
+
+fn keep(launch: &Launch, planes: &[&Plane]) -> SpecHash {
+    let bytes = encoded(launch);
+    let hash = SpecHash::new(*blake3::hash(&bytes).as_bytes());
+    for plane in planes {
+        plane.seen().launches.insert(hash, bytes.clone());
+    }
+    hash
+}
+
+async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let waited = tokio::time::timeout(Duration::from_secs(30), async {
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    waited.await.unwrap_or_else(|_| panic!("waited in vain for: {what}"))
+}
+
+async fn linked(plane: &Plane) {
+    until("a link", || plane.is_linked().then_some(())).await;
+}
+
+async fn reported(plane: &Plane, job: &Job, event: RankEvent) {
+    let number = job.id().attempt.job.get();
+    until(&format!("{event:?}"), || plane.events(number).contains(&event).then_some(())).await;
+}
+
+const BY_ITSELF: EndedBy = EndedBy::Itself;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_joins_once_says_what_it_has_and_runs_a_job_to_its_freed_gpus() {
+    let plane = Plane::start().await;
+    let mut machine = Machine::new(1, &[&plane]);
+    machine.start();
+    linked(&plane).await;
+    let hello = plane.seen().hellos[0].clone();
+    let facts = hello.facts.clone().expect("facts");
+    assert!(facts.simulated && facts.trouble.is_empty(), "{facts:?}");
+    assert_eq!(facts.gpus.len(), 2);
+    assert_eq!((hello.node, hello.boot), (3, facts.boot));
+
+    let job = machine.job("echo hello; sleep 0.2; exit 37", &[&plane]);
+    plane.assign(5, vec![job.assignment.clone()]).await;
+    reported(&plane, &job, RankEvent::Started).await;
+    reported(&plane, &job, RankEvent::Freed).await;
+    let exited = RankEvent::Exited { exit: Exit::Code(37), by: BY_ITSELF };
+    assert_eq!(plane.events(job.id().attempt.job.get()), [RankEvent::Started, exited, RankEvent::Freed]);
+    let at = plane.seen().reports.iter().map(|report| report.at).min().expect("reports");
+    assert!(at >= Timestamp::from_millis(3_999_999_000_000), "reports carry cluster time: {at:?}");
+    plane.assign(6, Vec::new()).await;
+    let ack = machine.attempt(&job).join("ack");
+    until("the acknowledgement", || ack.exists().then_some(())).await;
+
+    machine.stop().await;
+    machine.start();
+    until("a second hello", || (plane.seen().hellos.len() > 1).then_some(())).await;
+    assert_eq!(plane.seen().joins, 1);
+    assert_eq!(plane.seen().hellos[1].seen.expect("a token").index, 6, "the token outlives the agent");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_control_plane_stops_nothing_and_the_next_one_hears_everything() {
+    let first = Plane::start().await;
+    let second = Plane::start().await;
+    let mut machine = Machine::new(2, &[&first, &second]);
+    second.seen().redirect = Some(first.address.to_string());
+    machine.start();
+    linked(&first).await;
+    let mut job = machine.job("echo ready; while [ ! -e \"$GO\" ]; do sleep 0.02; done; exit 4", &[]);
+    let go = machine.directory.path().join("go");
+    job.launch.env.insert("GO".to_owned(), go.display().to_string());
+    job.assignment.launch = keep(&job.launch, &[&first, &second]);
+    first.assign(5, vec![job.assignment.clone()]).await;
+    reported(&first, &job, RankEvent::Started).await;
+    first.seen().acks = false;
+    first.stop();
+    second.seen().redirect = None;
+    std::fs::write(go, "").unwrap();
+    linked(&second).await;
+    reported(&second, &job, RankEvent::Exited { exit: Exit::Code(4), by: BY_ITSELF }).await;
+    reported(&second, &job, RankEvent::Freed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restarted_agent_adopts_and_an_older_set_is_refused() {
+    let plane = Plane::start().await;
+    let mut machine = Machine::new(3, &[&plane]);
+    machine.start();
+    linked(&plane).await;
+    let job = machine.job("trap 'exit 9' TERM; echo ready; while :; do sleep 1000 & wait; done", &[&plane]);
+    plane.assign(7, vec![job.assignment.clone()]).await;
+    let out = machine.attempt(&job).join("job/stdout");
+    until("the job", || std::fs::read(&out).is_ok_and(|text| text == b"ready\n").then_some(())).await;
+    machine.stop().await;
+    plane.seen().reports.clear();
+    machine.start();
+    reported(&plane, &job, RankEvent::Started).await;
+    let mut stop = job.assignment.clone();
+    stop.generation = Generation::new(2);
+    stop.order = Order::Stop { reason: "cancelled by alice".to_owned(), grace: Span::from_secs(600) };
+    plane.assign(6, vec![stop.clone()]).await;
+    plane.assign(8, Vec::new()).await;
+    let unknown = RankEvent::Unknown { gpus: job.assignment.gpus.clone() };
+    reported(&plane, &job, unknown.clone()).await;
+    assert!(!machine.attempt(&job).join("stop").exists(), "neither an old order nor absence stops anything");
+    plane.assign(9, vec![stop]).await;
+    reported(&plane, &job, RankEvent::Exited { exit: Exit::Code(9), by: EndedBy::Stop }).await;
+    reported(&plane, &job, RankEvent::Freed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn logs_are_read_over_the_link() {
+    let plane = Plane::start().await;
+    let mut machine = Machine::new(4, &[&plane]);
+    machine.start();
+    linked(&plane).await;
+    let job = machine.job("echo hello; echo oops >&2", &[&plane]);
+    plane.assign(5, vec![job.assignment.clone()]).await;
+    reported(&plane, &job, RankEvent::Freed).await;
+    let ask = |id, stream: v1::LogStream, no: u32| v1::LogRequest {
+        id,
+        job: job.id().attempt.job.get(),
+        attempt: no,
+        rank: 0,
+        stream: stream.into(),
+        offset: 1,
+        length: 100,
+        launch: Vec::new(),
+        account: String::new(),
+    };
+    plane.send(ToAgent::Log(ask(1, v1::LogStream::Stdout, 3))).await;
+    plane.send(ToAgent::Log(ask(2, v1::LogStream::Stderr, 3))).await;
+    plane.send(ToAgent::Log(ask(3, v1::LogStream::Stdout, 99))).await;
+    let mut chunks = until("three answers", || {
+        let logs = plane.seen().logs.clone();
+        (logs.len() == 3).then_some(logs)
+    })
+    .await;
+    chunks.sort_by_key(|chunk| chunk.id);
+    assert_eq!((chunks[0].bytes.as_slice(), chunks[0].ended), (b"ello\n".as_slice(), true));
+    assert_eq!(chunks[1].bytes, b"oops\n"[1..]);
+    assert!(chunks[2].error.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failed_launches_and_foreign_specs_are_reported_with_whose_fault_it_is() {
+    let plane = Plane::start().await;
+    let mut machine = Machine::new(5, &[&plane]);
+    machine.start();
+    linked(&plane).await;
+    let mut missing = machine.job("", &[]);
+    missing.launch.working_dir = "/no/such/directory".to_owned();
+    missing.assignment.launch = keep(&missing.launch, &[&plane]);
+    // Its spec is known under a hash that isn't its own.
+    let mut foreign = machine.job("echo never", &[]);
+    foreign.assignment.gpus = vec![GpuUuid::new(&machine.state.gpus[1].uuid).unwrap()];
+    foreign.assignment.launch = SpecHash::new([9; 32]);
+    foreign.assignment.start_by = Timestamp::from_millis(4_000_000_000_000);
+    plane.seen().launches.insert(SpecHash::new([9; 32]), encoded(&foreign.launch));
+    plane.assign(5, vec![missing.assignment.clone(), foreign.assignment.clone()]).await;
+    let failed = |job: &Job| {
+        plane.events(job.id().attempt.job.get()).into_iter().find_map(|event| match event {
+            RankEvent::LaunchFailed { fault, what } => Some((fault, what)),
+            _ => None,
+        })
+    };
+    let (fault, what) = until("the failure", || failed(&missing)).await;
+    assert_eq!(fault, Fault::Job { code: 127 });
+    assert!(what.contains("/no/such/directory"), "{what}");
+    let (fault, _) = until("the refusal", || failed(&foreign)).await;
+    assert_eq!(fault, Fault::Node);
+    assert!(!machine.attempt(&foreign).exists());
+    reported(&plane, &missing, RankEvent::Freed).await;
+    reported(&plane, &foreign, RankEvent::Freed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gpu_in_use_by_somebody_else_is_not_started_over() {
+    let plane = Plane::start().await;
+    let mut machine = Machine::new(6, &[&plane]);
+    let mut other = std::process::Command::new("sleep")
+        .arg("1000")
+        .env("CUDA_VISIBLE_DEVICES", &machine.state.gpus[0].uuid)
+        .spawn()
+        .unwrap();
+    machine.start();
+    linked(&plane).await;
+    let job = machine.job("echo run", &[&plane]);
+    plane.assign(5, vec![job.assignment.clone()]).await;
+    let beats = plane.seen().beats;
+    until("some time", || (plane.seen().beats > beats + 10).then_some(())).await;
+    assert!(!machine.attempt(&job).exists(), "started over process {}", other.id());
+    other.kill().unwrap();
+    other.wait().unwrap();
+    reported(&plane, &job, RankEvent::Freed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_token_and_a_second_agent_are_errors_that_say_so() {
+    let plane = Plane::start().await;
+    let mut machine = Machine::new(7, &[&plane]);
+    let mut config = machine.config();
+    config.join = Some(Join { name: "n1".to_owned(), token: "wrong".to_owned() });
+    let refused = node_agent::run(config.clone(), std::future::pending()).await;
+    assert!(matches!(refused, Err(Error::Join(_))), "{refused:?}");
+    config.join = None;
+    let nobody = node_agent::run(config, std::future::pending()).await;
+    assert!(matches!(nobody, Err(Error::Join(_))), "{nobody:?}");
+    machine.start();
+    linked(&plane).await;
+    let second = node_agent::run(machine.config(), std::future::pending()).await;
+    assert!(matches!(second, Err(Error::Executor(node_agent::executor::Error::InUse(_)))), "{second:?}");
+}
