@@ -132,3 +132,39 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LABEL: Label = Label { kind: Kind::Batch, first: 2, last: 4 };
+
+    #[test]
+    fn envelope_bytes_are_frozen() {
+        let sealed = seal(LABEL, b"abc");
+        let frozen = [
+            1, 1, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 124, 53, 165, 214,
+            b'a', b'b', b'c',
+        ];
+        assert_eq!(sealed, frozen);
+        assert_eq!(open(Kind::Batch, &frozen), Ok((LABEL, b"abc".as_slice())));
+    }
+
+    #[test]
+    fn any_flipped_bit_and_any_lost_byte_is_noticed() {
+        let sealed = seal(LABEL, b"abc");
+        for at in 0..sealed.len() * 8 {
+            let mut flipped = sealed.clone();
+            flipped[at / 8] ^= 1 << (at % 8);
+            assert!(open(Kind::Batch, &flipped).is_err(), "bit {at}");
+        }
+        for length in 0..sealed.len() {
+            assert!(open(Kind::Batch, &sealed[..length]).is_err(), "length {length}");
+        }
+    }
+
+    #[test]
+    fn a_record_of_another_kind_is_not_taken() {
+        assert_eq!(open(Kind::Vote, &seal(LABEL, b"abc")), Err(Error::Kind));
+    }
+}

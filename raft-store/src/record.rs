@@ -174,3 +174,61 @@ pub(crate) fn open_batch(bytes: &[u8]) -> Result<Vec<Entry>, envelope::Error> {
     }
     Ok(entries)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries() -> Vec<Entry> {
+        let address = Address { id: 1, peer_addr: "a:1".into(), client_addr: "b:2".into() };
+        let membership = Membership { voters: vec![vec![1]], members: vec![address] };
+        vec![
+            Entry { at: Position { term: 1, index: 5 }, body: Body::Blank },
+            Entry { at: Position { term: 1, index: 6 }, body: Body::Command(Blob(vec![9, 8].into())) },
+            Entry { at: Position { term: 2, index: 7 }, body: Body::Membership(membership) },
+        ]
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn entry_bytes_are_frozen() {
+        assert_eq!(
+            hex(&seal_batch(&entries())),
+            "0101000100050000000000000007000000000000008c000000aed5bbf0030000000000000001000000000000000500000000000000\
+             000000000100000000000000060000000000000001000000020000000000000009080200000000000000070000000000000002\
+             000000010000000000000001000000000000000100000000000000010000000000000001000000000000000300000000000000\
+             613a310300000000000000623a32"
+        );
+        assert_eq!(open_batch(&seal_batch(&entries())), Ok(entries()));
+    }
+
+    #[test]
+    fn vote_and_snapshot_bytes_are_frozen() {
+        let vote = Vote { term: 3, voted_for: 2, committed: true };
+        assert_eq!(hex(&encode(&vote)), "0300000000000000020000000000000001");
+        let description = Description {
+            last: Some(Position { term: 1, index: 2 }),
+            members_at: None,
+            membership: Membership::default(),
+            chunks: 3,
+            bytes: 4,
+            digest: [5; 32],
+        };
+        assert_eq!(
+            hex(&encode(&description)),
+            "0101000000000000000200000000000000000000000000000000000000000000000003000000040000000000000005050505050505\
+             05050505050505050505050505050505050505050505050505"
+        );
+        assert_eq!(decode(&encode(&description)), Ok(description));
+    }
+
+    #[test]
+    fn bytes_left_over_are_an_error() {
+        let mut bytes = encode(&entries()[0]);
+        bytes.push(0);
+        assert_eq!(decode::<Entry>(&bytes), Err(envelope::Error::Content));
+    }
+}

@@ -13,6 +13,7 @@ struct State {
     now: Map,
     durable: Map,
     pending: Vec<Vec<Change>>,
+    history: Vec<Vec<Change>>,
 }
 
 /// Clones share one store, as two openings of one directory do.
@@ -29,7 +30,25 @@ impl MemoryEngine {
         for batch in state.pending.iter().take(surviving) {
             apply(&mut durable, batch);
         }
-        let state = State { now: durable.clone(), durable, pending: Vec::new() };
+        Self::holding(durable)
+    }
+
+    /// Returns how many batches were ever written.
+    pub(crate) fn batches(&self) -> usize {
+        self.lock().history.len()
+    }
+
+    /// Returns the store as it was after the first `batches` batches.
+    pub(crate) fn replayed(&self, batches: usize) -> Self {
+        let mut map = Map::new();
+        for batch in self.lock().history.iter().take(batches) {
+            apply(&mut map, batch);
+        }
+        Self::holding(map)
+    }
+
+    fn holding(map: Map) -> Self {
+        let state = State { now: map.clone(), durable: map, ..State::default() };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -51,6 +70,7 @@ impl Engine for MemoryEngine {
     fn write(&self, changes: Vec<Change>) -> io::Result<()> {
         let mut state = self.lock();
         apply(&mut state.now, &changes);
+        state.history.push(changes.clone());
         state.pending.push(changes);
         Ok(())
     }

@@ -63,7 +63,7 @@ impl MarkFile {
     /// Writes the mark; it is durable after [`MarkFile::sync`].
     pub(crate) fn write(&mut self, mark: &Mark) -> io::Result<()> {
         self.sequence += 1;
-        let at = if self.sequence % 2 == 0 { 0 } else { PAGE };
+        let at = if self.sequence.is_multiple_of(2) { 0 } else { PAGE };
         self.file.write_all_at(&encode(self.sequence, mark), at)?;
         self.dirty = true;
         Ok(())
@@ -171,7 +171,7 @@ mod tests {
         file.write(&mark(7)).expect("the first slot");
         file.write(&mark(8)).expect("the second slot");
         assert_eq!(MarkFile::open(&path).expect("two good slots").1, mark(8));
-        let newer = if file.sequence % 2 == 0 { 0 } else { PAGE };
+        let newer = if file.sequence.is_multiple_of(2) { 0 } else { PAGE };
         file.file.write_all_at(&[0xff; 100], newer + 300).expect("a torn slot");
         assert_eq!(MarkFile::open(&path).expect("one good slot").1, mark(7));
     }

@@ -18,6 +18,9 @@ use crate::snapshot::Handle;
 /// A committed entry, and who waits for its answer.
 pub(crate) type Item = (EntryOf<C>, Option<ApplyResponder<C>>);
 
+/// A state that no longer changes, and what it is at.
+pub(crate) type FrozenAt = (At, Box<dyn Frozen>);
+
 /// What the state is at.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct At {
@@ -27,8 +30,8 @@ pub(crate) struct At {
 
 enum Job {
     Apply { items: Vec<Item>, done: oneshot::Sender<()> },
-    Freeze { reply: oneshot::Sender<(At, Box<dyn Frozen>)> },
-    Install { meta: SnapshotMetaOf<C>, handle: Handle, reply: oneshot::Sender<io::Result<()>> },
+    Freeze { reply: oneshot::Sender<FrozenAt> },
+    Install { snapshot: Box<(SnapshotMetaOf<C>, Handle)>, reply: oneshot::Sender<io::Result<()>> },
     At { reply: oneshot::Sender<At> },
 }
 
@@ -61,13 +64,14 @@ impl MachineThread {
     }
 
     /// Freezes the state.
-    pub(crate) async fn freeze(&self) -> io::Result<(At, Box<dyn Frozen>)> {
+    pub(crate) async fn freeze(&self) -> io::Result<FrozenAt> {
         self.ask(|reply| Job::Freeze { reply }).await
     }
 
     /// Replaces the state by a snapshot.
     pub(crate) async fn install(&self, meta: SnapshotMetaOf<C>, handle: Handle) -> io::Result<()> {
-        self.ask(|reply| Job::Install { meta, handle, reply }).await?
+        let snapshot = Box::new((meta, handle));
+        self.ask(|reply| Job::Install { snapshot, reply }).await?
     }
 
     /// Returns what the state is at.
@@ -101,7 +105,8 @@ impl Worker {
                 Job::Freeze { reply } => {
                     let _ = reply.send((self.at.clone(), self.machine.freeze()));
                 }
-                Job::Install { meta, handle, reply } => {
+                Job::Install { snapshot, reply } => {
+                    let (meta, handle) = *snapshot;
                     let _ = reply.send(self.install(meta, &handle));
                 }
                 Job::At { reply } => {

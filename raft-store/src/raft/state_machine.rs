@@ -10,7 +10,7 @@ use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::{OptionalSend, RaftSnapshotBuilder, Snapshot};
 use tokio::sync::oneshot;
 
-use super::machine_thread::{At, MachineThread};
+use super::machine_thread::{At, FrozenAt, MachineThread};
 use super::types::{self, C};
 use crate::machine::Frozen;
 use crate::snapshot::{Handle, SnapshotStore};
@@ -58,6 +58,7 @@ impl RaftStateMachine<C> for StateMachine {
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMetaOf<C>, snapshot: Handle) -> io::Result<()> {
+        let snapshot = self.snapshots.adopt(snapshot)?;
         self.machine.install(meta.clone(), snapshot).await
     }
 
@@ -69,7 +70,7 @@ impl RaftStateMachine<C> for StateMachine {
 /// Writes a frozen state to the snapshots.
 pub(crate) struct Builder {
     /// Only the library's bound asks for a lock: a builder is used once.
-    frozen: Mutex<Option<io::Result<(At, Box<dyn Frozen>)>>>,
+    frozen: Mutex<Option<io::Result<FrozenAt>>>,
     snapshots: SnapshotStore,
 }
 

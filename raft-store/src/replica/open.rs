@@ -150,6 +150,9 @@ fn raft_config(config: &Config, identity: Identity) -> openraft::Config {
         election_timeout_min: min,
         election_timeout_max: max,
         enable_pre_vote: Some(true),
+        // Replication runs ahead of the own disk. A leader that went on in its old term after a crash could put
+        // another entry where a follower already holds one of the same term.
+        enable_leader_restore: Some(false),
         // At least a lease and an election.
         quorum_loss_probe_interval: Some(max.saturating_mul(2) + min),
         install_snapshot_timeout: millis(SNAPSHOT_LIMIT),

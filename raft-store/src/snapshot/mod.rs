@@ -99,7 +99,7 @@ impl SnapshotStore {
         };
         let store = Self { shared: Arc::new(shared) };
         store.drop_damaged().map_err(OpenError::Io)?;
-        store.sweep().map_err(OpenError::Io)?;
+        store.drop_old().map_err(OpenError::Io)?;
         Ok(store)
     }
 
@@ -127,6 +127,19 @@ impl SnapshotStore {
         let handle = self.handle(number, description);
         self.drop_old()?;
         Ok(handle)
+    }
+
+    /// Returns the snapshot if it lies here, else a copy that does.
+    pub(crate) fn adopt(&self, handle: Handle) -> io::Result<Handle> {
+        if Arc::ptr_eq(&self.shared, &handle.store.shared) {
+            return Ok(handle);
+        }
+        let mut writer = self.create();
+        for at in 0..handle.description.chunks {
+            writer.put_sealed(&handle.chunk(at)?)?;
+        }
+        let (_, staged) = writer.finish()?;
+        self.name(staged, handle.description.clone())
     }
 
     fn handle(&self, number: Number, description: Description) -> Handle {

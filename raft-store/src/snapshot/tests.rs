@@ -1,1 +1,110 @@
-//! Tests.
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use super::*;
+use crate::engine::memory::MemoryEngine;
+use crate::record::{Membership, Position};
+
+fn store(engine: &MemoryEngine) -> SnapshotStore {
+    SnapshotStore::on(Arc::new(engine.clone()), 1 << 30).expect("an engine in memory opens")
+}
+
+fn content(seed: u8, length: usize) -> Vec<u8> {
+    (0..length).map(|at| seed.wrapping_add(u8::try_from(at % 251).expect("below 251"))).collect()
+}
+
+fn add(store: &SnapshotStore, index: u64, content: &[u8]) -> Handle {
+    let mut writer = store.create();
+    writer.write_all(content).expect("memory takes it");
+    let (shape, staged) = writer.finish().expect("memory takes it");
+    let description = Description {
+        last: Some(Position { term: 1, index }),
+        members_at: None,
+        membership: Membership::default(),
+        chunks: shape.chunks,
+        bytes: shape.bytes,
+        digest: shape.digest,
+    };
+    store.name(staged, description).expect("memory takes it")
+}
+
+fn read(handle: &Handle) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    handle.read().read_to_end(&mut content)?;
+    Ok(content)
+}
+
+fn chunks(engine: &MemoryEngine) -> usize {
+    engine.scan(b"c", b"d", usize::MAX).expect("memory reads").len()
+}
+
+#[test]
+fn the_newest_snapshot_is_read_back_and_two_are_kept() {
+    let engine = MemoryEngine::default();
+    let snapshots = store(&engine);
+    for index in [10, 20, 30] {
+        let seed = u8::try_from(index).expect("small");
+        add(&snapshots, index, &content(seed, 3 * CHUNK_BYTES + 7));
+    }
+    let newest = store(&engine).newest().expect("three were made");
+    assert_eq!(newest.description().last, Some(Position { term: 1, index: 30 }));
+    assert_eq!(read(&newest).expect("nothing is damaged"), content(30, 3 * CHUNK_BYTES + 7));
+    assert_eq!(chunks(&engine), 2 * 4);
+}
+
+#[test]
+fn an_empty_snapshot_is_a_snapshot() {
+    let engine = MemoryEngine::default();
+    add(&store(&engine), 5, &[]);
+    assert!(read(&store(&engine).newest().expect("it is there")).expect("it reads").is_empty());
+}
+
+#[test]
+fn a_snapshot_being_read_outlives_its_successors() {
+    let engine = MemoryEngine::default();
+    let snapshots = store(&engine);
+    let first = add(&snapshots, 1, &content(1, CHUNK_BYTES * 2));
+    for index in 2..6 {
+        add(&snapshots, index, &content(9, 10));
+    }
+    assert_eq!(read(&first).expect("its chunks stay"), content(1, CHUNK_BYTES * 2));
+    drop(first);
+    assert_eq!(chunks(&engine), 2);
+}
+
+#[test]
+fn a_crash_before_the_name_leaves_the_snapshot_before() {
+    let engine = MemoryEngine::default();
+    add(&store(&engine), 1, &content(1, 100));
+    add(&store(&engine), 2, &content(2, CHUNK_BYTES * 3));
+    let complete = content(3, CHUNK_BYTES * 3);
+    add(&store(&engine), 3, &complete);
+    // Naming syncs twice, so everything above is durable; half a snapshot on top is not.
+    let mut writer = store(&engine).create();
+    writer.write_all(&complete).expect("memory takes it");
+    for surviving in 0..3 {
+        let after = engine.crashed(surviving);
+        let newest = store(&after).newest().expect("two are named");
+        assert_eq!(newest.description().last, Some(Position { term: 1, index: 3 }));
+        assert_eq!(read(&newest).expect("it is whole"), complete);
+        assert_eq!(chunks(&after), 6, "chunks without a name are removed");
+    }
+}
+
+#[test]
+fn any_damaged_chunk_turns_to_the_snapshot_before() {
+    for at in 0..3 {
+        let engine = MemoryEngine::default();
+        let snapshots = store(&engine);
+        add(&snapshots, 1, &content(1, 100));
+        let newest = add(&snapshots, 2, &content(2, CHUNK_BYTES * 3));
+        let mut chunk = newest.chunk(at).expect("it is there");
+        let middle = chunk.len() / 2;
+        chunk[middle] ^= 4;
+        let key = keys::chunk(newest.number, at);
+        engine.write(vec![Change::Put { key, value: chunk }]).expect("memory takes it");
+        assert!(read(&newest).is_err());
+        let found = store(&engine).newest().expect("the older one is good");
+        assert_eq!(found.description().last, Some(Position { term: 1, index: 1 }));
+    }
+}

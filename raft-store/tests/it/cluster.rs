@@ -1,0 +1,186 @@
+//! Replicas in this process, each with its own directory, listener and connections.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use raft_store::{ClusterId, Config, Member, PeerSecret, Replica, ReplicaId, Timing, open, propose};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+
+use crate::register::{Register, set};
+
+pub const SECRET: [u8; 32] = [42; 32];
+pub const CLUSTER: ClusterId = ClusterId::new([7; 16]);
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Slow enough for a busy machine: what is tested is what happens, not how fast.
+pub const TIMING: Timing = Timing::millis(100, 500, 1000);
+
+pub fn config(dir: &Path) -> Config {
+    let mut config = Config::new(dir, PeerSecret::new(SECRET));
+    config.timing = TIMING;
+    config
+}
+
+/// One replica that can be stopped and started again.
+pub struct Node {
+    pub dir: TempDir,
+    pub addr: SocketAddr,
+    pub snapshot_every: u64,
+    pub live: Option<Live>,
+}
+
+pub struct Live {
+    pub replica: Replica,
+    pub machine: Register,
+    stop: Option<oneshot::Sender<()>>,
+    serving: JoinHandle<()>,
+}
+
+impl Node {
+    pub async fn new() -> Self {
+        let mut node = Self {
+            dir: tempfile::tempdir().expect("a temporary directory"),
+            addr: SocketAddr::from(([127, 0, 0, 1], 0)),
+            snapshot_every: 1_000_000,
+            live: None,
+        };
+        node.start().await;
+        node
+    }
+
+    /// Opens the replica and serves it; on the address that it had before, if it had one.
+    pub async fn start(&mut self) {
+        let mut config = config(self.dir.path());
+        config.snapshot_every = self.snapshot_every;
+        config.keep_behind_snapshot = 5;
+        self.try_start(config).await.expect("the replica opens");
+    }
+
+    pub async fn try_start(&mut self, config: Config) -> Result<(), open::Error> {
+        let machine = Register::default();
+        let replica = Replica::open(config, machine.clone()).await?;
+        let listener = TcpListener::bind(self.addr).await.expect("the address is free");
+        self.addr = listener.local_addr().expect("it is bound");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let server = Server::builder().add_service(replica.service());
+        let serving = tokio::spawn(async move {
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            let served = server.serve_with_incoming_shutdown(TcpListenerStream::new(listener), stopped).await;
+            served.expect("the server runs until it is told to stop");
+        });
+        self.live = Some(Live { replica, machine, stop: Some(stop), serving });
+        Ok(())
+    }
+
+    /// Stops without handing over, as a crash would look to the others.
+    pub async fn stop(&mut self) {
+        let Some(mut live) = self.live.take() else { return };
+        live.stop.take().map(|stop| stop.send(()));
+        live.serving.abort();
+        let _ = live.serving.await;
+        live.replica.shutdown().await;
+    }
+
+    pub fn replica(&self) -> &Replica {
+        &self.live.as_ref().expect("the replica runs").replica
+    }
+
+    pub fn machine(&self) -> &Register {
+        &self.live.as_ref().expect("the replica runs").machine
+    }
+
+    pub fn member(&self, id: u64) -> Member {
+        let addr = self.addr.to_string();
+        Member { id: ReplicaId::new(id), peer_addr: addr.clone(), client_addr: format!("client-of-{addr}") }
+    }
+}
+
+/// Three replicas or however many; replica `n` is the one at `n - 1`.
+pub struct Cluster {
+    pub nodes: Vec<Node>,
+}
+
+impl Cluster {
+    pub async fn founded(count: u64, snapshot_every: u64) -> Self {
+        let mut nodes = Vec::new();
+        for _ in 0..count {
+            let mut node = Node::new().await;
+            node.stop().await;
+            node.snapshot_every = snapshot_every;
+            node.start().await;
+            nodes.push(node);
+        }
+        let members = nodes.iter().zip(1..).map(|(node, id)| node.member(id)).collect();
+        nodes[0].replica().found(CLUSTER, ReplicaId::new(1), members).await.expect("the cluster is founded");
+        Self { nodes }
+    }
+
+    /// Returns where the leader is that all running replicas agree on.
+    pub async fn leader(&self) -> usize {
+        eventually("all agree on a running leader", || {
+            let live = || self.nodes.iter().filter(|node| node.live.is_some());
+            let statuses: Vec<_> = live().map(|node| node.replica().status()).collect();
+            let leader = statuses.iter().find(|status| status.is_leader())?.leader.clone()?;
+            let agreed = statuses.iter().all(|status| status.leader.as_ref() == Some(&leader));
+            let at = usize::try_from(leader.id.get()).ok()?.checked_sub(1)?;
+            agreed.then_some(at)
+        })
+        .await
+    }
+
+    /// Writes until some replica acknowledges; a write without an answer is made again.
+    pub async fn set(&self, name: &str, value: &str) -> u64 {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let live = self.nodes.iter().filter(|node| node.live.is_some());
+            for node in live.filter(|node| node.replica().status().is_leader()) {
+                match node.replica().propose(set(name, value)).await {
+                    Ok(answer) => return answer.index,
+                    Err(propose::Error::NotLeader { .. } | propose::Error::Unknown { .. }) => {}
+                    Err(error) => panic!("a write failed: {error}"),
+                }
+            }
+            assert!(Instant::now() < deadline, "no replica took the write in time");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Reads through one replica, linearizably.
+    pub async fn get(&self, at: usize, name: &str) -> Option<String> {
+        let node = &self.nodes[at];
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            match node.replica().read_barrier().await {
+                Ok(_) => return node.machine().get(name),
+                Err(error) => assert!(Instant::now() < deadline, "no read in time: {error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    pub async fn stop(&mut self) {
+        for node in &mut self.nodes {
+            node.stop().await;
+        }
+    }
+}
+
+/// Polls until `look` finds something.
+pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

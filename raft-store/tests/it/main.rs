@@ -1,0 +1,9 @@
+//! Replicas over real sockets, disks and processes.
+
+mod cluster;
+mod damage;
+mod killed;
+mod members;
+mod refused;
+mod register;
+mod replication;

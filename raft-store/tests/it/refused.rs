@@ -1,0 +1,98 @@
+//! What is not for this replica is refused.
+
+use std::time::Instant;
+
+use raft_store::{ClusterId, Config, PeerSecret, Replica, ReplicaId, found, open};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::cluster::{CLUSTER, Cluster, Node, config};
+use crate::register::Register;
+
+fn cause(error: &dyn std::error::Error) -> String {
+    let own = error.to_string();
+    error.source().map_or(own.clone(), |source| format!("{own}: {source}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_of_another_cluster_is_not_taken() {
+    let mut cluster = Cluster::founded(1, 1_000_000).await;
+    let mut other = Node::new().await;
+    let members = vec![other.member(1), cluster.nodes[0].member(2)];
+    let foreign = ClusterId::new([9; 16]);
+    let refusal =
+        other.replica().found(foreign, ReplicaId::new(1), members).await.expect_err("it has a cluster");
+    assert!(matches!(refusal, found::Error::Invite { id, .. } if id == ReplicaId::new(2)), "{refusal:?}");
+    assert!(cause(&refusal).contains(&CLUSTER.to_string()), "{}", cause(&refusal));
+    // Nothing changed for the cluster that was there.
+    cluster.set("a", "1").await;
+    let again = cluster.nodes[0].replica();
+    let members = vec![cluster.nodes[0].member(1)];
+    let refusal = again.found(foreign, ReplicaId::new(1), members.clone()).await;
+    assert!(matches!(refusal, Err(found::Error::Taken { cluster: CLUSTER, .. })));
+    let refusal = again.found(CLUSTER, ReplicaId::new(1), members).await;
+    assert!(matches!(refusal, Err(found::Error::AlreadyFounded)));
+    other.stop().await;
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_secret_is_refused() {
+    let mut node = Node::new().await;
+    let mut stranger = Node::new().await;
+    stranger.stop().await;
+    let mut config = Config::new(stranger.dir.path(), PeerSecret::new([1; 32]));
+    config.timing = crate::cluster::TIMING;
+    stranger.try_start(config).await.expect("it opens");
+    let members = vec![stranger.member(1), node.member(2)];
+    let refusal =
+        stranger.replica().found(CLUSTER, ReplicaId::new(1), members).await.expect_err("the secret differs");
+    assert!(cause(&refusal).contains("secret"), "{}", cause(&refusal));
+    assert!(!node.replica().is_initialised());
+    stranger.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn garbage_on_the_port_changes_nothing() {
+    let mut cluster = Cluster::founded(1, 1_000_000).await;
+    cluster.set("a", "1").await;
+    for garbage in
+        [b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xff; 70_000], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec()]
+    {
+        let mut stream = TcpStream::connect(cluster.nodes[0].addr).await.expect("the port is open");
+        // The other end may have hung up already.
+        let _ = stream.write_all(&garbage).await;
+        let _ = stream.shutdown().await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+    }
+    cluster.set("a", "2").await;
+    assert_eq!(cluster.get(0, "a").await.as_deref(), Some("2"));
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_replica_on_one_directory_is_refused() {
+    let mut node = Node::new().await;
+    let second = Replica::open(config(node.dir.path()), Register::default()).await;
+    let Err(open::Error::Locked { path, holder }) = second else { panic!("it must not open") };
+    assert_eq!(path, node.dir.path());
+    assert_eq!(holder, std::process::id().to_string());
+    node.stop().await;
+    // The first one gone, the directory opens at once.
+    let began = Instant::now();
+    node.start().await;
+    assert!(began.elapsed().as_secs() < 30, "the lock went with its holder");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_of_another_number_is_refused() {
+    let mut cluster = Cluster::founded(1, 1_000_000).await;
+    cluster.stop().await;
+    let mut config = config(cluster.nodes[0].dir.path());
+    config.replica = Some(ReplicaId::new(5));
+    let refusal = Replica::open(config, Register::default()).await.err().expect("it is replica 1's");
+    assert!(matches!(refusal, open::Error::OtherReplica { .. }), "{refusal}");
+}

@@ -1,0 +1,142 @@
+//! What three replicas promise together.
+
+use raft_store::{Role, propose};
+
+use crate::cluster::{Cluster, Node, eventually};
+use crate::register::set;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_replica_waits_and_founds_nothing() {
+    let mut node = Node::new().await;
+    let replica = node.replica().clone();
+    assert!(!replica.is_initialised());
+    assert_eq!(replica.status().role, Role::Uninitialised);
+    assert_eq!(replica.propose(set("a", "1")).await, Err(propose::Error::NotLeader { leader: None }));
+    assert!(replica.read_barrier().await.is_err());
+    node.stop().await;
+    node.start().await;
+    assert!(!node.replica().is_initialised());
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_is_read_on_every_replica() {
+    let mut cluster = Cluster::founded(3, 1_000_000).await;
+    cluster.set("a", "1").await;
+    let leader = cluster.leader().await;
+    let answer = cluster.nodes[leader].replica().propose(set("a", "2")).await.expect("the leader takes it");
+    assert_eq!(answer.bytes, b"1");
+    assert_eq!(answer.term, cluster.nodes[leader].replica().status().term);
+    for at in 0..3 {
+        assert_eq!(cluster.get(at, "a").await.as_deref(), Some("2"));
+    }
+    let follower = &cluster.nodes[(leader + 1) % 3];
+    let refusal = follower.replica().propose(set("a", "3")).await.expect_err("a follower takes no writes");
+    let propose::Error::NotLeader { leader: Some(named) } = refusal else { panic!("{refusal:?}") };
+    assert_eq!(named.peer_addr, cluster.nodes[leader].addr.to_string());
+    assert!(named.client_addr.starts_with("client-of-"));
+    eventually("the leader knows that nobody lags", || {
+        let status = cluster.nodes[leader].replica().status();
+        (status.peers.len() == 2 && status.peers.values().all(|peer| peer.lag == 0)).then_some(())
+    })
+    .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_acknowledged_write_is_missing_after_the_leader_is_lost() {
+    let mut cluster = Cluster::founded(3, 1_000_000).await;
+    for round in 0..3 {
+        for key in 0..20 {
+            cluster.set(&format!("{round}-{key}"), "kept").await;
+        }
+        let leader = cluster.leader().await;
+        cluster.nodes[leader].stop().await;
+        cluster.set(&format!("after-{round}"), "kept").await;
+        let other = cluster.leader().await;
+        for key in 0..20 {
+            assert_eq!(cluster.get(other, &format!("{round}-{key}")).await.as_deref(), Some("kept"));
+        }
+        cluster.nodes[leader].start().await;
+        assert_eq!(cluster.get(leader, &format!("after-{round}")).await.as_deref(), Some("kept"));
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_is_there_after_all_replicas_restart() {
+    let mut cluster = Cluster::founded(3, 10).await;
+    for key in 0..60 {
+        cluster.set(&format!("k{key}"), "kept").await;
+    }
+    let before = cluster.nodes[cluster.leader().await].replica().status().term;
+    for _ in 0..2 {
+        cluster.stop().await;
+        for node in &mut cluster.nodes {
+            node.start().await;
+        }
+        let leader = cluster.leader().await;
+        for key in 0..60 {
+            assert_eq!(cluster.get((leader + 1) % 3, &format!("k{key}")).await.as_deref(), Some("kept"));
+        }
+        assert!(cluster.nodes[leader].replica().status().term > before, "a term is never led twice");
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_was_away_too_long_gets_a_snapshot() {
+    let mut cluster = Cluster::founded(3, 20).await;
+    cluster.set("first", "1").await;
+    let away = (cluster.leader().await + 1) % 3;
+    cluster.get(away, "first").await;
+    let held = cluster.nodes[away].replica().status().last_log;
+    cluster.nodes[away].stop().await;
+    // Values that fill more than one chunk of a snapshot.
+    let long = "x".repeat(2000);
+    for key in 0..120 {
+        cluster.set(&format!("k{key}"), &long).await;
+    }
+    let leader = cluster.leader().await;
+    cluster.nodes[leader].replica().snapshot_now().await.expect("a snapshot is made");
+    eventually("the log no longer reaches back to what the replica holds", || {
+        (cluster.nodes[leader].replica().status().purged > held).then_some(())
+    })
+    .await;
+    cluster.nodes[away].start().await;
+    for key in ["first", "k0", "k119"] {
+        assert!(cluster.get(away, key).await.is_some(), "{key}");
+    }
+    assert!(cluster.nodes[away].machine().registers().installs > 0, "it came by snapshot");
+    let same = |at: usize| {
+        let registers = cluster.nodes[at].machine().registers();
+        (registers.values, registers.index, registers.term)
+    };
+    eventually("the machines are equal", || (same(away) == same(leader)).then_some(())).await;
+    // What came by snapshot is there after a restart too.
+    cluster.nodes[away].stop().await;
+    cluster.nodes[away].start().await;
+    assert_eq!(cluster.get(away, "k119").await, Some(long));
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_writers_each_get_their_own_answer() {
+    let mut cluster = Cluster::founded(3, 1_000_000).await;
+    let leader = cluster.leader().await;
+    let replica = cluster.nodes[leader].replica().clone();
+    let writers = (0..64).map(|writer| {
+        let replica = replica.clone();
+        tokio::spawn(async move {
+            for round in 0..10 {
+                let answer = replica.propose(set(&format!("w{writer}"), &round.to_string())).await;
+                let expected = if round == 0 { String::new() } else { (round - 1).to_string() };
+                assert_eq!(answer.expect("the leader stays").bytes, expected.into_bytes());
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.expect("no writer fails");
+    }
+    cluster.stop().await;
+}
