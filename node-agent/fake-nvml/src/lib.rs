@@ -1,7 +1,7 @@
 //! An NVML library for machines without a GPU.
 //!
 //! The `cdylib` exports the C functions of NVML that the agent's probe calls, and answers them from a JSON state file.
-//! The `rlib` side ([`State`], [`write`]) makes such files, for tests and for `bursar dev`.
+//! The `rlib` side ([`State`], [`write`](fn@write)) makes such files, for tests and for `bursar dev`.
 //!
 //! ```text
 //!   test or dev --write (rename)--> state.json --stat/read--> libbursar_fake_nvml.so <--dlopen-- probe

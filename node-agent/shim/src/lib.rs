@@ -6,7 +6,7 @@
 //!     ^------------------------------ reads ---------------^                          (job writes its own logs)
 //! ```
 //!
-//! The files of the attempt directory are the whole contract ([`format`]); nothing is a socket, nothing is an event that
+//! The files of the attempt directory are the whole contract ([`format`](mod@format)); nothing is a socket, nothing is an event that
 //! can be lost. This library is the part that the agent shares: the formats, the way files are replaced ([`files`]) and
 //! the way processes of an attempt are found ([`procs`]).
 //!
