@@ -1,0 +1,133 @@
+//! The service for people and programs: each call is in its group's file.
+
+use proto::v1;
+use proto::v1::control_server::Control;
+use tonic::{Request, Response, Status};
+
+use super::{Api, Replies, budgets, cluster, events, jobs, logs, nodes, principals};
+
+#[tonic::async_trait]
+impl Control for Api {
+    type LogsStream = Replies<v1::LogPart>;
+    type EventsStream = Replies<v1::EventView>;
+
+    async fn hello(&self, _: Request<v1::HelloRequest>) -> Result<Response<v1::HelloReply>, Status> {
+        cluster::hello(&self.shared).map(Response::new)
+    }
+
+    async fn submit(&self, asked: Request<v1::SubmitRequest>) -> Result<Response<v1::SubmitReply>, Status> {
+        jobs::submit(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn cancel(&self, asked: Request<v1::CancelRequest>) -> Result<Response<v1::CancelReply>, Status> {
+        jobs::cancel(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn show_job(&self, asked: Request<v1::ShowJobRequest>) -> Result<Response<v1::JobView>, Status> {
+        jobs::show(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn list_jobs(&self, asked: Request<v1::ListJobsRequest>) -> Result<Response<v1::JobList>, Status> {
+        jobs::list(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn queue(&self, asked: Request<v1::QueueRequest>) -> Result<Response<v1::QueueView>, Status> {
+        jobs::queue(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn explain(&self, asked: Request<v1::ExplainRequest>) -> Result<Response<v1::Explanation>, Status> {
+        jobs::explain(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn logs(&self, asked: Request<v1::LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
+        logs::logs(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn budget_tree(
+        &self,
+        asked: Request<v1::BudgetTreeRequest>,
+    ) -> Result<Response<v1::BudgetTreeView>, Status> {
+        budgets::tree(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn budget_plan(
+        &self,
+        asked: Request<v1::BudgetPlanRequest>,
+    ) -> Result<Response<v1::BudgetPlanReply>, Status> {
+        budgets::plan(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn budget_apply(
+        &self,
+        asked: Request<v1::BudgetApplyRequest>,
+    ) -> Result<Response<v1::BudgetApplyReply>, Status> {
+        budgets::apply(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn add_principal(
+        &self,
+        asked: Request<v1::AddPrincipalRequest>,
+    ) -> Result<Response<v1::AddPrincipalReply>, Status> {
+        principals::add(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn list_principals(
+        &self,
+        asked: Request<v1::ListPrincipalsRequest>,
+    ) -> Result<Response<v1::PrincipalList>, Status> {
+        principals::list(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn revoke_principal(
+        &self,
+        asked: Request<v1::RevokePrincipalRequest>,
+    ) -> Result<Response<v1::Done>, Status> {
+        principals::revoke(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn who_am_i(
+        &self,
+        asked: Request<v1::WhoAmIRequest>,
+    ) -> Result<Response<v1::PrincipalView>, Status> {
+        principals::who_am_i(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn issue_node_token(
+        &self,
+        asked: Request<v1::IssueNodeTokenRequest>,
+    ) -> Result<Response<v1::IssueNodeTokenReply>, Status> {
+        nodes::issue_token(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn list_nodes(
+        &self,
+        asked: Request<v1::ListNodesRequest>,
+    ) -> Result<Response<v1::NodeList>, Status> {
+        nodes::list(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn show_node(&self, asked: Request<v1::ShowNodeRequest>) -> Result<Response<v1::NodeView>, Status> {
+        nodes::show(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn cluster_status(
+        &self,
+        asked: Request<v1::ClusterStatusRequest>,
+    ) -> Result<Response<v1::ClusterView>, Status> {
+        cluster::status(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn end_safe_mode(
+        &self,
+        asked: Request<v1::EndSafeModeRequest>,
+    ) -> Result<Response<v1::Done>, Status> {
+        cluster::end_safe_mode(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn events(
+        &self,
+        asked: Request<v1::EventsRequest>,
+    ) -> Result<Response<Self::EventsStream>, Status> {
+        events::events(&self.shared, asked).await.map(Response::new)
+    }
+}

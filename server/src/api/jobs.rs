@@ -1,0 +1,192 @@
+//! Jobs: submit, cancel, show, list, the queue, explanations.
+
+use std::sync::Arc;
+
+use proto::{Wire as _, v1};
+use scheduler_core::budget as budgets;
+use scheduler_core::command::{Blob, Cancel, Command, Outcome, Submit};
+use scheduler_core::explain as why;
+use scheduler_core::id::{DecisionId, JobId, LogIndex, SpecHash};
+use scheduler_core::job::{Job, Phase};
+use scheduler_core::principal::Actor;
+use scheduler_core::spec::Request as Asked;
+use tonic::{Request, Status};
+
+use super::{budget, job, name};
+use crate::refusal;
+use crate::shared::{self, Shared};
+use crate::views::queue::{Standings, Wanted};
+use crate::views::{self, receipt};
+use crate::write::{mark, write};
+
+/// Jobs in one list at most.
+const LIST_MAX: usize = 10_000;
+const LIST_DEFAULT: usize = 1_000;
+
+/// Takes a job.
+pub async fn submit(shared: &Shared, asked: Request<v1::SubmitRequest>) -> Result<v1::SubmitReply, Status> {
+    let caller = shared.admit(asked.metadata()).await?;
+    let deadline = shared::deadline(&asked, shared.config.write_patience());
+    let message = asked.into_inner();
+    let body = v1::SubmitRequest { mark: None, ..message.clone() };
+    let mark = mark(message.mark.as_ref(), "submit", &body)?;
+    let request = message.job.ok_or_else(|| refusal::missing("job"))?;
+    let request = Asked::from_wire(request).map_err(|cause| refusal::bad(&cause))?;
+    let launch = message.launch.ok_or_else(|| refusal::missing("launch"))?;
+    let bytes: Arc<[u8]> = proto::canonical_launch(launch).map_err(|cause| refusal::bad(&cause))?.into();
+    let launch = Blob { hash: SpecHash::new(*blake3::hash(&bytes).as_bytes()), bytes };
+    shared.disk.admit().map_err(|rejection| refusal::status(&rejection))?;
+    let command = Command::Submit(Submit { request, launch });
+    let actor = Actor::Principal(caller.name.clone());
+    let written = write(shared, actor, Some(mark), command, deadline).await?;
+    let Outcome::Submitted { job } = written.outcome else { return Err(refusal::strange_answer()) };
+    let read = shared.after(written.index).await?;
+    let scene = shared.scene(&read);
+    let record = scene.state().jobs.get(&job);
+    Ok(v1::SubmitReply { job: job.get(), receipt: record.map(|record| receipt::receipt(scene, job, record)) })
+}
+
+/// Ends a job.
+pub async fn cancel(shared: &Shared, asked: Request<v1::CancelRequest>) -> Result<v1::CancelReply, Status> {
+    let caller = shared.admit(asked.metadata()).await?;
+    let deadline = shared::deadline(&asked, shared.config.write_patience());
+    let message = asked.into_inner();
+    let mark = mark(message.mark.as_ref(), "cancel", &v1::CancelRequest { mark: None, ..message.clone() })?;
+    let job = JobId::new(message.job);
+    let command = Command::Cancel(Cancel { job, is_now: message.now, reason: message.reason });
+    let actor = Actor::Principal(caller.name.clone());
+    let written = write(shared, actor, Some(mark), command, deadline).await?;
+    let read = shared.after(written.index).await?;
+    let record = read.view.state.jobs.get(&job);
+    let has_ended = record.is_none_or(|record| matches!(record.phase, Phase::Ended { .. }));
+    Ok(v1::CancelReply { state: if has_ended { "ended" } else { "stopping" }.to_owned() })
+}
+
+/// Shows a job.
+pub async fn show(shared: &Shared, asked: Request<v1::ShowJobRequest>) -> Result<v1::JobView, Status> {
+    let caller = shared.admit(asked.metadata()).await?;
+    let message = asked.into_inner();
+    let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
+    let scene = shared.scene(&read);
+    let (id, record) = job(scene.state(), message.job)?;
+    let links = shared.linked(scene.state());
+    let stands = Standings::new(scene, &links).of(id, record);
+    Ok(views::job::view(scene, id, record, &caller.name, &stands))
+}
+
+/// Lists jobs, newest first.
+pub async fn list(shared: &Shared, asked: Request<v1::ListJobsRequest>) -> Result<v1::JobList, Status> {
+    let caller = shared.admit(asked.metadata()).await?;
+    let message = asked.into_inner();
+    let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
+    let scene = shared.scene(&read);
+    let state = scene.state();
+    let above = message.budget.as_deref().map(|path| budget(state, path)).transpose()?;
+    let user = message.user.as_deref().map(|text| name("user", text)).transpose()?;
+    let links = shared.linked(state);
+    let mut standings = Standings::new(scene, &links);
+    let is_meant = |record: &Job| {
+        let is_below = |above| budgets::path(state, record.budget).contains(&above);
+        above.is_none_or(is_below) && user.as_ref().is_none_or(|user| *user == record.user)
+    };
+    let most =
+        usize::try_from(message.limit).ok().filter(|limit| *limit > 0).unwrap_or(LIST_DEFAULT).min(LIST_MAX);
+    let (mut jobs, mut left_out) = (Vec::new(), 0);
+    for (id, record) in state.jobs.iter().rev().filter(|(_, record)| is_meant(record)) {
+        let has_ended = matches!(record.phase, Phase::Ended { .. });
+        if message.states.is_empty() && has_ended {
+            continue;
+        }
+        let stands = standings.of(*id, record);
+        let is_wanted =
+            message.states.is_empty() || message.states.iter().any(|s| s == stands.stage.as_str());
+        if !is_wanted {
+            continue;
+        }
+        if jobs.len() < most {
+            jobs.push(views::job::view(scene, *id, record, &caller.name, &stands));
+        } else {
+            left_out += 1;
+        }
+    }
+    Ok(v1::JobList { schema: "job-list/v1".to_owned(), as_of: scene.as_of(), jobs, left_out })
+}
+
+/// Shows the queue.
+pub async fn queue(shared: &Shared, asked: Request<v1::QueueRequest>) -> Result<v1::QueueView, Status> {
+    let caller = shared.admit(asked.metadata()).await?;
+    let message = asked.into_inner();
+    let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
+    let scene = shared.scene(&read);
+    let wanted = Wanted {
+        budget: message.budget.as_deref().map(|path| budget(scene.state(), path)).transpose()?,
+        user: message.user.as_deref().map(|text| name("user", text)).transpose()?,
+        top: usize::try_from(message.top).unwrap_or(usize::MAX),
+    };
+    let links = shared.linked(scene.state());
+    Ok(views::queue::view(scene, &links, &wanted))
+}
+
+/// What is to be explained.
+enum Subject {
+    Job(u32),
+    Decision(DecisionId),
+}
+
+/// Explains a job, an attempt or a decision.
+pub async fn explain(shared: &Shared, asked: Request<v1::ExplainRequest>) -> Result<v1::Explanation, Status> {
+    let caller = shared.admit(asked.metadata()).await?;
+    let message = asked.into_inner();
+    let subject = parse(&message.subject).ok_or_else(|| {
+        let what = "it is a job `4190`, an attempt `4190.1` or a decision `d12.0`";
+        refusal::bad(&proto::Error::bad("subject", what))
+    })?;
+    let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
+    let scene = shared.scene(&read);
+    let state = scene.state();
+    match subject {
+        Subject::Job(number) => {
+            let (id, _) = job(state, number)?;
+            let links = shared.linked(state);
+            let found = why::job(state, &links, id, scene.now);
+            let found = found.ok_or_else(|| refusal::not_found(format!("there is no job {number}")))?;
+            Ok(views::explain::job(scene, &message.subject, &found))
+        }
+        Subject::Decision(id) => match why::decision(state, id) {
+            Some(decided) => Ok(views::explain::decision(scene, &message.subject, &decided)),
+            None => Err(refusal::not_found(format!("there is no decision {id}, or its job ended long ago"))),
+        },
+    }
+}
+
+fn parse(subject: &str) -> Option<Subject> {
+    if let Some(decision) = subject.strip_prefix('d') {
+        let (index, n) = decision.split_once('.')?;
+        return Some(Subject::Decision(DecisionId {
+            index: LogIndex::new(index.parse().ok()?),
+            n: n.parse().ok()?,
+        }));
+    }
+    let (number, attempt) = match subject.split_once('.') {
+        Some((number, attempt)) => (number, Some(attempt)),
+        None => (subject, None),
+    };
+    let _: Option<u16> = attempt.map(str::parse).transpose().ok()?;
+    number.parse().ok().map(Subject::Job)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subjects_are_jobs_attempts_and_decisions() {
+        assert!(matches!(parse("4190"), Some(Subject::Job(4190))));
+        assert!(matches!(parse("4190.3"), Some(Subject::Job(4190))));
+        let id = DecisionId { index: LogIndex::new(12), n: 4 };
+        assert!(matches!(parse("d12.4"), Some(Subject::Decision(found)) if found == id));
+        for text in ["", "x", "4190.", "4190.x", "d12", "d.1", "-1"] {
+            assert!(parse(text).is_none(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What other replicas ask: take a write, read a log, say how you stand. The listener checked that they are replicas.
+
+use proto::v1;
+use proto::v1::forward_reply::Reply;
+use proto::v1::peer_server::Peer;
+use proto::{Wire as _, decode_entry};
+use scheduler_core::id::NodeId;
+use tonic::{Request, Response, Status};
+
+use super::{Api, cluster};
+use crate::limits::Counted;
+use crate::links;
+use crate::refusal;
+use crate::write::{self, Tried};
+
+#[tonic::async_trait]
+impl Peer for Api {
+    async fn forward(
+        &self,
+        asked: Request<v1::ForwardRequest>,
+    ) -> Result<Response<v1::ForwardReply>, Status> {
+        let mut place = self.shared.calls.enter()?;
+        place.count_for(Counted::Peer)?;
+        let entry = decode_entry(&asked.into_inner().entry).map_err(|cause| refusal::bad(&cause))?;
+        let reply = match write::here(&self.shared, entry).await {
+            Tried::Applied(index, answer) => {
+                let answer = proto::encode_answer(&answer);
+                Reply::Applied(v1::Applied { answer, index: index.get() })
+            }
+            Tried::Refused(rejection) => Reply::Refused(rejection.to_wire()),
+            Tried::Elsewhere(leader) => {
+                Reply::NotLeading(v1::NotLeading { leader_peer: leader.map(|leader| leader.peer_addr) })
+            }
+        };
+        Ok(Response::new(v1::ForwardReply { reply: Some(reply) }))
+    }
+
+    async fn read_log(
+        &self,
+        asked: Request<v1::PeerLogRequest>,
+    ) -> Result<Response<v1::PeerLogReply>, Status> {
+        let mut place = self.shared.calls.enter()?;
+        place.count_for(Counted::Peer)?;
+        let asked = asked.into_inner();
+        let request = asked.request.ok_or_else(|| refusal::missing("request"))?;
+        let chunk = links::local(&self.shared, NodeId::new(asked.node), request).await;
+        Ok(Response::new(v1::PeerLogReply { chunk }))
+    }
+
+    async fn standing(&self, _: Request<v1::StandingRequest>) -> Result<Response<v1::StandingReply>, Status> {
+        Ok(Response::new(cluster::standing(&self.shared)))
+    }
+}

@@ -1,0 +1,73 @@
+//! Settings by name, as a founding gives them.
+
+use proto::Error;
+use scheduler_core::settings::Settings;
+use scheduler_core::unit::Span;
+
+/// The shortest time that a setting can be.
+const LEAST_MS: u64 = 50;
+
+/// Sets one figure: milliseconds, or a count where it is one.
+///
+/// # Errors
+/// When there is no such setting, or it cannot be that.
+pub fn set(settings: &mut Settings, key: &str, value: u64) -> Result<(), Error> {
+    if let Some(count) = count(settings, key) {
+        *count = u32::try_from(value).map_err(|_| Error::bad("settings", format!("`{key}` is too large")))?;
+        return Ok(());
+    }
+    let Some(span) = span(settings, key) else {
+        return Err(Error::bad("settings", format!("there is no setting `{key}`")));
+    };
+    if value < LEAST_MS || Span::from_millis(value) > Span::MAX {
+        return Err(Error::bad("settings", format!("`{key}` is 50 ms to ten years, not {value} ms")));
+    }
+    *span = Span::from_millis(value);
+    Ok(())
+}
+
+fn count<'a>(settings: &'a mut Settings, key: &str) -> Option<&'a mut u32> {
+    match key {
+        "keep_ended_max" => Some(&mut settings.keep_ended_max),
+        "live_jobs_max" => Some(&mut settings.live_jobs_max),
+        _ => None,
+    }
+}
+
+fn span<'a>(settings: &'a mut Settings, key: &str) -> Option<&'a mut Span> {
+    Some(match key {
+        "window" => &mut settings.window,
+        "cap" => &mut settings.cap,
+        "start_limit" => &mut settings.start_limit,
+        "grace" => &mut settings.grace,
+        "free_grace" => &mut settings.free_grace,
+        "grace_max" => &mut settings.grace_max,
+        "cancel_grace" => &mut settings.cancel_grace,
+        "beat" => &mut settings.beat,
+        "silent_after" => &mut settings.silent_after,
+        "unreachable_after" => &mut settings.unreachable_after,
+        "launch_backoff" => &mut settings.launch_backoff,
+        "launch_backoff_max" => &mut settings.launch_backoff_max,
+        "request_memory" => &mut settings.request_memory,
+        "request_skew" => &mut settings.request_skew,
+        "keep_ended" => &mut settings.keep_ended,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_set_by_name_within_bounds() {
+        let mut settings = Settings::default();
+        set(&mut settings, "beat", 50).unwrap();
+        assert_eq!(settings.beat, Span::from_millis(50));
+        set(&mut settings, "keep_ended_max", 7).unwrap();
+        assert_eq!(settings.keep_ended_max, 7);
+        for (key, value) in [("beat", 49), ("beat", u64::MAX), ("bet", 100), ("keep_ended_max", 1 << 40)] {
+            assert!(set(&mut settings, key, value).is_err(), "{key} {value}");
+        }
+    }
+}

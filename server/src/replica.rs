@@ -1,0 +1,259 @@
+//! One replica, from its configuration to its stop.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::v1::agent_link_server::AgentLinkServer;
+use proto::v1::control_server::ControlServer;
+use proto::v1::peer_server::PeerServer;
+use proto::v1::setup_server::SetupServer;
+use raft_store::{PeerSecret, Replica as Log, Timing};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+use crate::addresses::Addresses;
+use crate::api::{self, Api};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::disk::{self, Disk};
+use crate::error::Error;
+use crate::events::Events;
+use crate::lead;
+use crate::limits::Proposals;
+use crate::machine::Machine;
+use crate::peers::{self, Gate, Pass, Peers};
+use crate::setup::Setup;
+use crate::shared::Shared;
+use crate::view;
+
+/// Calls under way get so long to end when the replica stops.
+const STOPPING: Duration = Duration::from_secs(3);
+/// A leader that stops gets so long to hand over.
+const HANDING_OVER: Duration = Duration::from_secs(3);
+/// A connection that does not answer a ping within this time, sent as often, is closed.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// Calls at once on one connection.
+const STREAMS: u32 = 256;
+/// The longest list of headers.
+const HEADERS: u32 = 16 * 1024;
+
+/// A running replica.
+pub struct Replica {
+    shared: Arc<Shared>,
+    tasks: JoinSet<()>,
+    clients: Serving,
+    peers: Serving,
+}
+
+type Serving = JoinHandle<Result<(), tonic::transport::Error>>;
+
+impl Replica {
+    /// Opens the data directory, takes part in the log, and listens.
+    ///
+    /// # Errors
+    /// When the configuration cannot be, the directory is in use or damaged, or an address is taken.
+    pub async fn start(config: Config) -> Result<Self, Error> {
+        config.check()?;
+        let secret = secret(&config.peer_secret_file)?;
+        let (client_listener, client) = listen("listen", config.listen).await?;
+        let (peer_listener, peer) = listen("peer_listen", config.peer_listen).await?;
+        let addresses = Addresses { client, peer };
+        let shared = open(config, secret, addresses).await?;
+        let clients = serve_clients(&shared, client_listener);
+        let peers = serve_peers(&shared, peer_listener, Pass::new(&secret));
+        let data = shared.config.data.clone();
+        addresses.write(&data).map_err(file("write", &data.join("addresses")))?;
+        tracing::info!(%client, %peer, role = shared.role(), "listening");
+        let tasks = spawn(&shared);
+        Ok(Self { shared, tasks, clients, peers })
+    }
+
+    /// Returns where it is reached.
+    #[must_use]
+    pub fn addresses(&self) -> Addresses {
+        self.shared.addresses
+    }
+
+    /// Returns what its parts share: for tests that look inside.
+    #[must_use]
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Waits until a listener ends by itself, which is never right.
+    pub async fn failed(&mut self) -> Error {
+        let (addr, ended) = tokio::select! {
+            ended = &mut self.clients => (self.shared.addresses.client, ended),
+            ended = &mut self.peers => (self.shared.addresses.peer, ended),
+        };
+        let cause = match ended {
+            Ok(Ok(())) => None,
+            Ok(Err(cause)) => Some(cause.into()),
+            Err(cause) => Some(cause.into()),
+        };
+        Error::Served { addr, cause }
+    }
+
+    /// Hands leadership over if it leads, lets calls end, and closes the data directory.
+    pub async fn stop(mut self) {
+        self.hand_over().await;
+        self.shared.stopping.send_replace(true);
+        for serving in [&mut self.clients, &mut self.peers] {
+            if tokio::time::timeout(STOPPING, &mut *serving).await.is_err() {
+                serving.abort();
+            }
+        }
+        self.tasks.shutdown().await;
+        self.shared.log.shutdown().await;
+        Addresses::forget(&self.shared.config.data);
+        tracing::info!("stopped");
+    }
+
+    /// Ends without handing over and without letting calls end, as far as a process can do that to itself.
+    pub async fn drop_dead(mut self) {
+        self.clients.abort();
+        self.peers.abort();
+        self.tasks.shutdown().await;
+        self.shared.stopping.send_replace(true);
+        self.shared.log.shutdown().await;
+    }
+
+    async fn hand_over(&self) {
+        let standing = self.shared.standing();
+        if !standing.is_leader() {
+            return;
+        }
+        let others = standing.peers.iter().filter(|(id, _)| standing.voters.contains(id));
+        let Some((to, _)) = others.max_by_key(|(_, peer)| peer.matched) else { return };
+        match tokio::time::timeout(HANDING_OVER, self.shared.log.transfer_leader(*to)).await {
+            Ok(Ok(())) => tracing::info!(%to, "handed leadership over"),
+            Ok(Err(cause)) => tracing::warn!(%to, %cause, "leadership could not be handed over"),
+            Err(_) => tracing::warn!(%to, "leadership was not taken over in time"),
+        }
+    }
+}
+
+/// Reads the peers' secret: any content of at least 32 bytes, hashed to the length that is used.
+fn secret(path: &Path) -> Result<[u8; 32], Error> {
+    let content = fs::read(path).map_err(file("read", path))?;
+    let content = content.trim_ascii();
+    if content.len() < 32 {
+        return Err(Error::ShortSecret { path: path.to_owned(), length: content.len() });
+    }
+    Ok(blake3::derive_key("bursar peer secret v1", content))
+}
+
+fn file(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |cause| Error::File { doing, path, cause }
+}
+
+async fn listen(key: &'static str, addr: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let failed = |cause| Error::Listen { key, addr, cause };
+    let listener = TcpListener::bind(addr).await.map_err(failed)?;
+    let real = listener.local_addr().map_err(failed)?;
+    Ok((listener, real))
+}
+
+async fn open(config: Config, secret: [u8; 32], addresses: Addresses) -> Result<Arc<Shared>, Error> {
+    let data = config.data.clone();
+    let clock = Arc::new(Clock::open(&data).map_err(Error::Clock)?);
+    let events = Arc::new(Events::default());
+    let (publisher, views) = view::channel();
+    let machine = Machine::new(publisher, Arc::clone(&events), Arc::clone(&clock));
+    let mut log_config = raft_store::Config::new(&data, PeerSecret::new(secret));
+    log_config.timing = Timing::millis(config.heartbeat_ms, config.election_min_ms, config.election_max_ms);
+    log_config.snapshot_every = config.snapshot_every;
+    log_config.keep_behind_snapshot = log_config.keep_behind_snapshot.min(config.snapshot_every);
+    let opened = Log::open(log_config, machine).await;
+    let log = opened.map_err(|cause| Error::Log { path: data.clone(), cause: Box::new(cause) })?;
+    // The directory is ours from here on.
+    Addresses::forget(&data);
+    let setup =
+        Setup::prepare(&data, log.is_initialised()).map_err(file("prepare the setup secret in", &data))?;
+    let disk = Disk::new(data, config.free_disk_min_bytes, config.free_disk_min_percent);
+    Ok(Arc::new(Shared {
+        config,
+        addresses,
+        log,
+        views,
+        clock,
+        events,
+        calls: Arc::default(),
+        proposals: Proposals::default(),
+        peers: Arc::new(Peers::new(Pass::new(&secret))),
+        links: Arc::default(),
+        disk,
+        setup,
+        leading: watch::Sender::new(None),
+        last_plan: watch::Sender::new(None),
+        stopping: watch::Sender::new(false),
+    }))
+}
+
+fn builder() -> Server {
+    Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .max_concurrent_streams(Some(STREAMS))
+        .http2_max_header_list_size(Some(HEADERS))
+}
+
+async fn told_to_stop(mut stopping: watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+fn serve_clients(shared: &Arc<Shared>, listener: TcpListener) -> Serving {
+    let api = Api::new(Arc::clone(shared));
+    let control = ControlServer::new(api.clone()).max_decoding_message_size(api::MESSAGE_MAX);
+    let setup = SetupServer::new(api.clone()).max_decoding_message_size(64 * 1024);
+    let agents = AgentLinkServer::new(api).max_decoding_message_size(api::MESSAGE_MAX);
+    let router = builder().add_service(control).add_service(setup).add_service(agents);
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    tokio::spawn(router.serve_with_incoming_shutdown(incoming, told_to_stop(shared.stopping.subscribe())))
+}
+
+fn serve_peers(shared: &Arc<Shared>, listener: TcpListener, pass: Pass) -> Serving {
+    let peer = PeerServer::new(Api::new(Arc::clone(shared)))
+        .max_decoding_message_size(peers::MESSAGE_MAX)
+        .max_encoding_message_size(peers::MESSAGE_MAX);
+    let peer = InterceptedService::new(peer, Gate(pass));
+    // Replication runs for as long as it likes on few connections.
+    let router = builder().max_concurrent_streams(None).add_service(shared.log.service()).add_service(peer);
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    tokio::spawn(router.serve_with_incoming_shutdown(incoming, told_to_stop(shared.stopping.subscribe())))
+}
+
+fn spawn(shared: &Arc<Shared>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(lead::run(Arc::clone(shared)));
+    tasks.spawn(lead::keep_time(Arc::clone(shared), shared.views.clone()));
+    tasks.spawn(look_at_disk(Arc::clone(shared)));
+    tasks.spawn(forget_setup(Arc::clone(shared)));
+    tasks
+}
+
+async fn look_at_disk(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(disk::LOOK).await;
+        shared.disk.look();
+    }
+}
+
+/// Removes the setup secret once the first entry is in the log.
+async fn forget_setup(shared: Arc<Shared>) {
+    let mut views = shared.views.clone();
+    while views.take_newest().state.meta.cluster.is_none() {
+        if !views.changed().await {
+            return;
+        }
+    }
+    shared.setup.remove();
+}

@@ -1,0 +1,76 @@
+//! The control plane itself.
+
+use proto::v1;
+use raft_store::{Member, Status as Standing};
+use scheduler_core::job::Phase;
+use scheduler_core::state::State;
+
+use super::{Scene, pool};
+
+/// What is asked of replicas and not in state.
+#[derive(Debug, Clone, Default)]
+pub struct Gathered {
+    /// How this replica's log stands.
+    pub standing: Standing,
+    /// What each replica that answered said of itself, by its address.
+    pub replies: Vec<(String, v1::StandingReply)>,
+    /// What is wrong with cluster time here, or with the disk.
+    pub alarms: Vec<String>,
+}
+
+/// Returns the control plane's view.
+#[must_use]
+pub fn view(scene: Scene<'_>, gathered: &Gathered) -> v1::ClusterView {
+    let state = scene.state();
+    let meta = &state.meta;
+    let leader = gathered.standing.leader.as_ref();
+    let of_leader = gathered.replies.iter().find(|(addr, _)| leader.is_some_and(|l| l.peer_addr == *addr));
+    let (waiting, running) = counts(state);
+    let mut alarms = gathered.alarms.clone();
+    alarms.extend(meta.alarms.iter().map(|(node, what)| format!("node {node}: {what}")));
+    v1::ClusterView {
+        schema: "cluster/v1".to_owned(),
+        as_of: scene.as_of(),
+        cluster: meta.cluster.map(|cluster| cluster.to_string()).unwrap_or_default(),
+        epoch: meta.epoch.get(),
+        replicas: gathered.standing.members.iter().map(|member| replica(member, gathered)).collect(),
+        pools: pool::pools(state, scene.now),
+        agents_connected: of_leader.map_or(0, |(_, reply)| reply.agents_connected),
+        agents: u32::try_from(state.nodes.len()).unwrap_or(u32::MAX),
+        safe_mode: meta.safe_mode.as_ref().map(|mode| mode.what.clone()),
+        jobs_waiting: waiting,
+        jobs_running: running,
+        term: gathered.standing.term,
+        last_plan: of_leader.and_then(|(_, reply)| reply.last_plan.clone()),
+        simulated_allowed: meta.settings.allow_simulated,
+        digest: digest(state),
+        alarms,
+    }
+}
+
+/// Returns the state's digest as text.
+#[must_use]
+pub fn digest(state: &State) -> String {
+    state.digest().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn counts(state: &State) -> (u64, u64) {
+    let waiting = u64::try_from(state.line.len()).unwrap_or(u64::MAX);
+    let live = state.jobs.values().filter(|job| matches!(job.phase, Phase::Live(_))).count();
+    (waiting, u64::try_from(live).unwrap_or(u64::MAX))
+}
+
+fn replica(member: &Member, gathered: &Gathered) -> v1::ReplicaView {
+    let reply = gathered.replies.iter().find(|(addr, _)| *addr == member.peer_addr).map(|(_, reply)| reply);
+    let newest = gathered.replies.iter().map(|(_, reply)| reply.applied).max().unwrap_or(0);
+    v1::ReplicaView {
+        replica: member.id.get(),
+        client: member.client_addr.clone(),
+        peer: member.peer_addr.clone(),
+        role: reply.map_or_else(|| "no answer".to_owned(), |reply| reply.role.clone()),
+        version: reply.map(|reply| reply.version.clone()),
+        applied: reply.map(|reply| reply.applied),
+        behind: reply.map(|reply| newest.saturating_sub(reply.applied)),
+        trouble: reply.and_then(|reply| reply.trouble.clone()),
+    }
+}

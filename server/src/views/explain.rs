@@ -1,0 +1,109 @@
+//! Why: from core's explanation to what people read.
+
+use proto::v1;
+use scheduler_core::decision::Level;
+use scheduler_core::explain::{Ahead, Decided, Explanation, Reason};
+use scheduler_core::state::State;
+use scheduler_core::unit::Timestamp;
+
+use super::{Scene, use_view, words};
+
+/// Returns the explanation of a job.
+#[must_use]
+pub fn job(scene: Scene<'_>, subject: &str, why: &Explanation) -> v1::Explanation {
+    let state = scene.state();
+    let mut who: Vec<String> = why.reasons.iter().map(|reason| reason.who.as_str().to_owned()).collect();
+    who.dedup();
+    let levels = why.decided.as_ref().map(|decided| decided.record.start.why.levels.as_slice());
+    v1::Explanation {
+        schema: "explanation/v1".to_owned(),
+        as_of: scene.as_of(),
+        subject: subject.to_owned(),
+        job: Some(why.job.get()),
+        name: why.name.to_string(),
+        state: why.stage.as_str().to_owned(),
+        reason: why.reasons.first().map(|reason| reason.token.as_str().to_owned()).unwrap_or_default(),
+        sentence: why.sentence.clone(),
+        since_at: Some(why.since.as_millis()),
+        changeable_by: who,
+        reasons: why.reasons.iter().map(reason_view).collect(),
+        facts: why.facts.iter().map(group).collect(),
+        ahead: why
+            .place
+            .iter()
+            .flat_map(|place| &place.ahead)
+            .map(|ahead| ahead_view(state, ahead))
+            .collect(),
+        levels: levels.unwrap_or_default().iter().map(|level| level_view(state, level)).collect(),
+        decision: why.decided.as_ref().map(|decided| decided.id.to_string()),
+        decided_at: why.decided.as_ref().map(|decided| decided.record.at.as_millis()),
+        would_change: why.would_change.clone(),
+        protected_until_at: why.protected_until.map(Timestamp::as_millis),
+        place: why.place.as_ref().map(|place| place.place),
+    }
+}
+
+/// Returns the explanation of a decision.
+#[must_use]
+pub fn decision(scene: Scene<'_>, subject: &str, decided: &Decided) -> v1::Explanation {
+    let state = scene.state();
+    let record = &decided.record;
+    let fact = |what: &str, value: String| v1::Fact { what: what.to_owned(), value, at: None };
+    let facts = vec![
+        fact("place in line", record.start.why.place.to_string()),
+        fact("made from the state at index", record.made_at.to_string()),
+        fact("leader's term", record.term.to_string()),
+    ];
+    v1::Explanation {
+        schema: "explanation/v1".to_owned(),
+        as_of: scene.as_of(),
+        subject: subject.to_owned(),
+        job: Some(record.start.job.get()),
+        name: decided.name.as_ref().map(ToString::to_string).unwrap_or_default(),
+        state: "decided".to_owned(),
+        reason: "decision.start".to_owned(),
+        sentence: decided.sentence.clone(),
+        since_at: Some(record.at.as_millis()),
+        facts: vec![v1::FactGroup { title: "how it was decided".to_owned(), facts }],
+        levels: record.start.why.levels.iter().map(|level| level_view(state, level)).collect(),
+        decision: Some(decided.id.to_string()),
+        decided_at: Some(record.at.as_millis()),
+        ..v1::Explanation::default()
+    }
+}
+
+fn reason_view(reason: &Reason) -> v1::ReasonView {
+    v1::ReasonView {
+        token: reason.token.as_str().to_owned(),
+        sentence: reason.sentence.clone(),
+        changeable_by: reason.who.as_str().to_owned(),
+        until_at: reason.until.map(Timestamp::as_millis),
+    }
+}
+
+fn group(group: &scheduler_core::explain::Group) -> v1::FactGroup {
+    let facts = group.facts.iter().map(|fact| v1::Fact {
+        what: fact.what.clone(),
+        value: fact.value.clone(),
+        at: fact.at.map(Timestamp::as_millis),
+    });
+    v1::FactGroup { title: group.title.to_owned(), facts: facts.collect() }
+}
+
+fn ahead_view(state: &State, ahead: &Ahead) -> v1::AheadView {
+    v1::AheadView {
+        job: ahead.job.get(),
+        name: ahead.name.to_string(),
+        budget: words::budget_path(state, ahead.budget),
+        gpus: ahead.gpus,
+        theirs: ahead.parted.as_ref().map(|(theirs, _)| use_view(state, theirs)),
+        mine: ahead.parted.as_ref().map(|(_, mine)| use_view(state, mine)),
+    }
+}
+
+fn level_view(state: &State, level: &Level) -> v1::LevelView {
+    v1::LevelView {
+        chosen: Some(use_view(state, &level.chosen)),
+        next: level.next.as_ref().map(|next| use_view(state, next)),
+    }
+}

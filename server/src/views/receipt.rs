@@ -1,0 +1,90 @@
+//! What was accepted, with the terms in force.
+
+use proto::{Wire as _, v1};
+use scheduler_core::explain;
+use scheduler_core::id::{JobId, Name};
+use scheduler_core::job::Job;
+use scheduler_core::spec::Tier;
+use scheduler_core::state::State;
+use scheduler_core::unit::{ChargeMillis, GpuCount, MilliGpus};
+
+use super::{Scene, budget, charge, job, use_view, words};
+
+/// Returns the receipt of an accepted job.
+#[must_use]
+pub fn receipt(scene: Scene<'_>, id: JobId, record: &Job) -> v1::Receipt {
+    let state = scene.state();
+    let terms = &record.terms;
+    let place = explain::place(state, id, scene.now);
+    let pool = pool_of(state, record, place.as_ref().map(|place| &place.pool));
+    let used = budget::use_of(scene, &pool, record.budget, terms.tier);
+    v1::Receipt {
+        schema: "receipt/v1".to_owned(),
+        job: id.get(),
+        name: record.name.to_string(),
+        submitted_at: record.submitted_at.as_millis(),
+        budget: words::budget_path(state, record.budget),
+        tier: words::tier(terms.tier).to_owned(),
+        tier_source: words::source(terms.tier_source).to_owned(),
+        r#use: Some(use_view(state, &used)),
+        min_runtime_ms: terms.min_runtime.as_millis(),
+        gpus: job::gpus(record),
+        set_aside_milli_gpu_ms: charge(set_aside(record)),
+        resumable: terms.resumable,
+        resumable_source: words::source(terms.resumable_source).to_owned(),
+        grace_ms: terms.grace.as_millis(),
+        place: place.as_ref().map_or(0, |place| place.place),
+        gpus_ahead: place.as_ref().map_or(0, |place| place.gpus_ahead),
+        warnings: warnings(state, record),
+        turn: terms.turn.to_wire(),
+        time_limit_ms: terms.time_limit.map(|limit| limit.as_millis()),
+    }
+}
+
+/// Returns the pool whose books the receipt shows: where the job stands, or the one it names, or the first.
+fn pool_of(state: &State, record: &Job, placed: Option<&Name>) -> Name {
+    let named = placed.or(record.terms.cluster.as_ref()).cloned();
+    named.or_else(|| state.nodes.values().next().map(|node| node.pool.clone())).unwrap_or_else(main_pool)
+}
+
+/// The pool that a node joins where nothing else is said.
+fn main_pool() -> Name {
+    Name::new("main").expect("four letters are a name")
+}
+
+/// Returns what is set aside at the start: GPUs x minimum runtime. A job that takes more than its GPUs' part of a node
+/// is charged at its dominant share; which node that is shows at its placing.
+fn set_aside(record: &Job) -> ChargeMillis {
+    let gpus = GpuCount::new(job::gpus(record));
+    match record.terms.tier {
+        Tier::Funded => {
+            ChargeMillis::of(MilliGpus::new(u64::from(gpus.get()) * 1000), record.terms.min_runtime)
+        }
+        Tier::Free => ChargeMillis::ZERO,
+    }
+}
+
+fn warnings(state: &State, record: &Job) -> Vec<String> {
+    let terms = &record.terms;
+    let mut warnings = Vec::new();
+    if !terms.resumable {
+        warnings.push(
+            "not resumable: if its node is lost, the job ends; say --resumable if it goes on from a checkpoint"
+                .to_owned(),
+        );
+    }
+    let saves_late = |every| terms.tier == Tier::Funded && terms.min_runtime < every;
+    if terms.checkpoint_every.is_some_and(saves_late) {
+        warnings.push(
+            "its protection is shorter than the time between its checkpoints: it may end before one is saved"
+                .to_owned(),
+        );
+    }
+    if state.nodes.is_empty() {
+        warnings.push("no node has joined yet: the job waits until one does".to_owned());
+    }
+    if let Some(mode) = &state.meta.safe_mode {
+        warnings.push(format!("the control plane is in safe mode and starts nothing: {}", mode.what));
+    }
+    warnings
+}
