@@ -47,19 +47,31 @@ pub struct Place {
 }
 
 /// Returns a waiting job's place: in the pool where it is nearest to the head, if it stands in several.
+///
+/// This walks the line up to the job: about a microsecond for each job ahead.
 #[must_use]
 pub fn place(state: &State, job: JobId, now: Timestamp) -> Option<Place> {
-    let places = pools(state).into_iter().filter_map(|pool| place_in(state, pool, job, now));
+    place_within(state, job, now, u32::MAX)
+}
+
+/// Returns a waiting job's place like [`place`]; none if more than `limit` jobs go first: a receipt does not walk a
+/// long line.
+#[must_use]
+pub fn place_within(state: &State, job: JobId, now: Timestamp, limit: u32) -> Option<Place> {
+    let places = pools(state).into_iter().filter_map(|pool| place_in(state, pool, job, now, limit));
     places.min_by_key(|place| place.place)
 }
 
-fn place_in(state: &State, pool: &Name, job: JobId, now: Timestamp) -> Option<Place> {
+fn place_in(state: &State, pool: &Name, job: JobId, now: Timestamp, limit: u32) -> Option<Place> {
     let mine = state.jobs.get(&job)?;
     let mut found = None;
     let (mut before, mut gpus_ahead, mut ahead) = (0_u32, 0_u32, Vec::new());
     walk(state, pool, now, |line, ask| {
         if ask.id == job {
             found = Some(line.why());
+            return ControlFlow::Break(());
+        }
+        if before >= limit {
             return ControlFlow::Break(());
         }
         before = before.saturating_add(1);

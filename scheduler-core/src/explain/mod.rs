@@ -13,7 +13,7 @@ mod reason;
 mod standing;
 mod waiting;
 
-pub use ahead::{AHEAD_SHOWN, Ahead, Place, place};
+pub use ahead::{AHEAD_SHOWN, Ahead, Place, place, place_within};
 pub use decision::{Decided, decision};
 pub use job::{Explanation, Fact, Group, job};
 pub use reason::{Reason, Stage, Token, Who};

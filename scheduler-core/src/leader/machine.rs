@@ -233,8 +233,8 @@ impl Leader {
             self.facts_ticket = Some(ticket);
             effects.push(Effect::Propose { ticket, command: Box::new(command) });
         }
-        let links = self.contacts.live(state, now);
-        if self.planning.begin(state, &links, now) {
+        let contacts = &self.contacts;
+        if let Some(links) = self.planning.begin(state, now, || contacts.live(state, now)) {
             effects.push(Effect::Plan { view: Box::new(state.clone()), links, term: self.term });
         }
         let next = [self.contacts.look_at(), self.outbox.due(), self.planning.due()];

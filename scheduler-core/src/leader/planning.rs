@@ -6,7 +6,7 @@ use super::Ticket;
 use super::facts::RETRY;
 use crate::decision::Plan;
 use crate::id::{LogIndex, NodeId, Term};
-use crate::plan::{Links, shut};
+use crate::plan::{Links, next_opening, shut};
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
 
@@ -74,26 +74,35 @@ impl Planning {
         [plan, self.opening].into_iter().flatten().min()
     }
 
-    /// Whether a plan is to be made now, from `state`. A change that nobody could start by asks for none.
-    pub(super) fn begin(&mut self, state: &State, links: &Links, now: Timestamp) -> bool {
+    /// Returns the links to plan with, if a plan is to be made now, from `state`. A change that nobody could start by
+    /// asks for none. `live` is asked only when it matters: most events change nothing that a plan depends on.
+    pub(super) fn begin(
+        &mut self,
+        state: &State,
+        now: Timestamp,
+        live: impl FnOnce() -> Links,
+    ) -> Option<Links> {
         if self.opening.is_some_and(|at| at <= now) {
+            self.opening = None;
             self.changed(now);
         }
-        self.opening = crate::plan::next_opening(state, now);
         if self.stage != Stage::Idle || self.due.is_none_or(|due| now < due) {
-            return false;
+            return None;
         }
         self.due = None;
+        // Each change is followed by this, so the end of a new backoff is known in time.
+        self.opening = next_opening(state, now);
         if state.line.is_empty() {
-            return false;
+            return None;
         }
-        let inputs = Inputs::of(state, links, now);
+        let links = live();
+        let inputs = Inputs::of(state, &links, now);
         if self.seen.as_ref() == Some(&inputs) {
-            return false;
+            return None;
         }
         self.seen = Some(inputs);
         self.stage = Stage::Thinking(state.meta.index);
-        true
+        Some(links)
     }
 
     /// Returns the plan if it is the one that was asked for and decides something: it is to be proposed with `ticket`.

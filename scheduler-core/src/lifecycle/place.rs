@@ -72,11 +72,13 @@ pub fn protection(state: &State, id: JobId, job: &Job) -> Span {
     match terms.tier {
         Tier::Free => Span::ZERO,
         Tier::Funded => {
-            let has_run = job.past.iter().any(|past| past.started_at.is_some())
-                || phase::attempts_of(state, id)
-                    .any(|id| state.attempts.get(id).is_some_and(|attempt| attempt.started_at.is_some()));
+            let has_run = || {
+                job.past.iter().any(|past| past.started_at.is_some())
+                    || phase::attempts_of(state, id)
+                        .any(|id| state.attempts.get(id).is_some_and(|attempt| attempt.started_at.is_some()))
+            };
             match terms.checkpoint_every {
-                Some(every) if has_run => terms.min_runtime.max(every.plus(terms.grace)).min(
+                Some(every) if has_run() => terms.min_runtime.max(every.plus(terms.grace)).min(
                     // A cap that was lowered since doesn't shorten what the job was promised.
                     state.meta.settings.cap.max(terms.min_runtime),
                 ),

@@ -1,8 +1,7 @@
 //! The line: from the root, at each level the child with the lowest use first.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 
 use super::class::{Ask, Class, Classes};
 use crate::budget;
@@ -37,28 +36,10 @@ pub(crate) struct Line<'a> {
 struct Side<'a> {
     used: UseOf,
     parent: Option<usize>,
-    children: BTreeSet<Ranked>,
+    /// Those below with jobs, by use, the lowest first: a side only changes its place while it is the first.
+    children: Vec<usize>,
     /// The first of its own jobs.
     first: Option<Ask<'a>>,
-}
-
-/// A child in its parent's order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ranked {
-    used: UseOf,
-    side: usize,
-}
-
-impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.used.cmp_use(&other.used).then(self.side.cmp(&other.side))
-    }
-}
-
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 impl<'a> Line<'a> {
@@ -82,12 +63,7 @@ impl<'a> Line<'a> {
                 line.sides[side].first = Some(first);
             }
         }
-        for side in 0..line.sides.len() {
-            if let Some(parent) = line.sides[side].parent {
-                let used = line.sides[side].used;
-                line.sides[parent].children.insert(Ranked { used, side });
-            }
-        }
+        line.sort_children();
         line.find_path();
         line
     }
@@ -106,7 +82,7 @@ impl<'a> Line<'a> {
     pub(crate) fn why(&self) -> Why {
         let levels = self.path.iter().skip(1).map(|side| {
             let siblings = self.sides[*side].parent.map(|parent| &self.sides[parent].children);
-            let next = siblings.and_then(|children| children.iter().nth(1)).map(|ranked| ranked.used);
+            let next = siblings.and_then(|children| children.get(1)).map(|side| self.sides[*side].used);
             Level { chosen: self.sides[*side].used, next }
         });
         Why { place: self.tried.saturating_add(1), levels: levels.collect() }
@@ -135,11 +111,13 @@ impl<'a> Line<'a> {
     pub(crate) fn place(&mut self, rate: MilliGpus, protection: Span) {
         for at in 1..self.path.len() {
             let (parent, side) = (self.path[at - 1], self.path[at]);
-            let before = self.sides[side].used;
-            let after = self.with(before, rate, protection);
-            self.sides[parent].children.remove(&Ranked { used: before, side });
-            self.sides[parent].children.insert(Ranked { used: after, side });
+            let after = self.with(self.sides[side].used, rate, protection);
             self.sides[side].used = after;
+            let mut children = core::mem::take(&mut self.sides[parent].children);
+            let behind = children.get(1..).unwrap_or_default();
+            let lower = behind.partition_point(|sibling| self.sides[*sibling].used.cmp_use(&after).is_lt());
+            children[..=lower].rotate_left(1);
+            self.sides[parent].children = children;
         }
         self.leave();
         self.find_path();
@@ -170,12 +148,24 @@ impl<'a> Line<'a> {
             if here.first.is_some() || !here.children.is_empty() {
                 break;
             }
-            let used = here.used;
             if let Some(parent) = here.parent {
-                self.sides[parent].children.remove(&Ranked { used, side });
+                self.sides[parent].children.retain(|child| *child != side);
             }
         }
         self.find_path();
+    }
+
+    fn sort_children(&mut self) {
+        for side in 0..self.sides.len() {
+            if let Some(parent) = self.sides[side].parent {
+                self.sides[parent].children.push(side);
+            }
+        }
+        for side in 0..self.sides.len() {
+            let mut children = core::mem::take(&mut self.sides[side].children);
+            children.sort_by(|a, b| self.sides[*a].used.cmp_use(&self.sides[*b].used));
+            self.sides[side].children = children;
+        }
     }
 
     /// Goes from the root to the side whose job is first.
@@ -185,7 +175,7 @@ impl<'a> Line<'a> {
         while let Some(side) = at {
             self.path.push(side);
             let here = &self.sides[side];
-            at = if here.first.is_none() { here.children.first().map(|child| child.side) } else { None };
+            at = if here.first.is_none() { here.children.first().copied() } else { None };
         }
         if self.head().is_none() {
             self.path.clear();
@@ -226,7 +216,7 @@ impl<'a> Line<'a> {
         let (books, tree) = (&self.state.books, &self.state.budgets);
         let window = self.state.meta.settings.window;
         let used = books.use_of(id, self.pool, self.tier, tree, window, self.now);
-        self.sides.push(Side { used, parent, children: BTreeSet::new(), first: None });
+        self.sides.push(Side { used, parent, children: Vec::new(), first: None });
         self.known.insert(id, self.sides.len() - 1);
         Some(self.sides.len() - 1)
     }

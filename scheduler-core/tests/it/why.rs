@@ -1,6 +1,6 @@
 //! The queue and explanations on small clusters.
 
-use scheduler_core::explain::{Token, job, place};
+use scheduler_core::explain::{Token, job, place, place_within};
 use scheduler_core::id::JobId;
 use scheduler_core::plan::Links;
 use scheduler_core::queue::{of_pool, rows};
@@ -178,6 +178,7 @@ fn a_job_in_several_pools_has_its_best_place() {
          job 1 a 1 pool=east
          job 2 a 1",
     );
+    assert_eq!(place_within(&lab, JobId::new(2), NOW, 0).map(|place| place.place), Some(1));
     let place = place(&lab, JobId::new(2), NOW).expect("it waits");
     assert_eq!((place.pool, place.place), (name("west"), 1));
 }
