@@ -1,46 +1,32 @@
 //! An ordered map that is cheap to clone and knows its digest.
 //!
-//! A spine of `Arc`-ed chunks by key range. Cloning copies the spine; a write copies one chunk, if someone else holds
-//! it. Each chunk caches the sum of its records' hashes, so the digest costs only what changed; sums don't depend on
-//! where chunks are cut, so a table restored from a snapshot has the digest of the one that grew.
+//! ```text
+//!  Table ──> [Arc<Group>, …] ──> [Arc<Chunk>, …] ──> [(K, V), …]        each level in key order, at most 64 x 32 x …
+//! ```
+//!
+//! Cloning copies the top level; a write copies one group's pointers and one chunk's records, if someone else holds
+//! them. Groups and chunks cache the sum of their records' hashes, so the digest costs only what changed; sums don't
+//! depend on where chunks are cut, so a table restored from a snapshot has the digest of the one that grew.
+
+mod chunk;
+mod digest;
+#[cfg(test)]
+mod tests;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
 use core::hash::{Hash, Hasher};
 use core::ops::{Bound, RangeBounds};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-#[cfg(test)]
-mod tests;
-
-const CHUNK_MAX: usize = 64;
+use chunk::{At, CHUNK_MAX, Chunk, GROUP_MAX, Group, Keyed};
+pub use digest::digest_of;
 
 /// An ordered map from `K` to `V`; see the module's page.
 #[derive(Debug)]
 pub struct Table<K, V> {
-    spine: Vec<Arc<Chunk<K, V>>>,
+    spine: Vec<Arc<Group<K, V>>>,
     len: usize,
-}
-
-#[derive(Debug)]
-struct Chunk<K, V> {
-    records: Vec<(K, V)>,
-    sum: AtomicU64,
-    is_summed: AtomicBool,
-}
-
-impl<K, V> Chunk<K, V> {
-    fn new(records: Vec<(K, V)>) -> Self {
-        Self { records, sum: AtomicU64::new(0), is_summed: AtomicBool::new(false) }
-    }
-}
-
-impl<K: Clone, V: Clone> Clone for Chunk<K, V> {
-    /// A clone is made to be written to, so it starts without a sum.
-    fn clone(&self) -> Self {
-        Self::new(self.records.clone())
-    }
 }
 
 impl<K, V> Clone for Table<K, V> {
@@ -52,6 +38,12 @@ impl<K, V> Clone for Table<K, V> {
 impl<K, V> Default for Table<K, V> {
     fn default() -> Self {
         Self { spine: Vec::new(), len: 0 }
+    }
+}
+
+impl<K, V> Table<K, V> {
+    fn chunks(&self) -> impl DoubleEndedIterator<Item = &Arc<Chunk<K, V>>> {
+        self.spine.iter().flat_map(|group| &group.items)
     }
 }
 
@@ -73,9 +65,9 @@ impl<K: Ord, V> Table<K, V> {
     where
         K: Borrow<Q>,
     {
-        let chunk = &self.spine[self.chunk_of(key)?];
-        let at = chunk.records.binary_search_by(|(k, _)| k.borrow().cmp(key)).ok()?;
-        Some(&chunk.records[at].1)
+        let records = &self.chunk(self.locate(key)?).items;
+        let at = records.binary_search_by(|(k, _)| k.borrow().cmp(key)).ok()?;
+        Some(&records[at].1)
     }
 
     /// Whether there is a record at `key`.
@@ -88,7 +80,7 @@ impl<K: Ord, V> Table<K, V> {
 
     /// Returns all records in key order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
-        self.spine.iter().flat_map(|chunk| chunk.records.iter().map(|(k, v)| (k, v)))
+        self.chunks().flat_map(|chunk| chunk.items.iter().map(|(k, v)| (k, v)))
     }
 
     /// Returns all keys in order.
@@ -107,13 +99,15 @@ impl<K: Ord, V> Table<K, V> {
         R: RangeBounds<K> + Clone + 'a,
     {
         let first = match range.start_bound() {
-            Bound::Unbounded => 0,
+            Bound::Unbounded => At { group: 0, chunk: 0 },
             Bound::Included(key) | Bound::Excluded(key) => {
-                self.spine.partition_point(|chunk| chunk.records.last().is_some_and(|(k, _)| k < key))
+                self.seek(|chunk| chunk.last_key().is_some_and(|k| k < key))
             }
         };
         let start = range.clone();
-        let records = self.spine[first..].iter().flat_map(|chunk| chunk.records.iter());
+        let here = self.spine.get(first.group).map_or(&[][..], |group| &group.items[first.chunk..]);
+        let later = self.spine.iter().skip(first.group + 1).flat_map(|group| &group.items);
+        let records = here.iter().chain(later).flat_map(|chunk| chunk.items.iter());
         records
             .skip_while(move |(k, _)| match start.start_bound() {
                 Bound::Unbounded => false,
@@ -131,40 +125,57 @@ impl<K: Ord, V> Table<K, V> {
     /// Returns the first record.
     #[must_use]
     pub fn first(&self) -> Option<(&K, &V)> {
-        let (key, value) = self.spine.first()?.records.first()?;
+        let (key, value) = self.spine.first()?.items.first()?.items.first()?;
         Some((key, value))
     }
 
     /// Returns the last record.
     #[must_use]
     pub fn last(&self) -> Option<(&K, &V)> {
-        let (key, value) = self.spine.last()?.records.last()?;
+        let (key, value) = self.spine.last()?.items.last()?.items.last()?;
         Some((key, value))
     }
 
     /// Returns the last record whose key is not above `key`.
     pub fn at_or_before(&self, key: &K) -> Option<(&K, &V)> {
-        let chunks = self.spine.partition_point(|c| c.records.first().is_some_and(|(k, _)| k <= key));
-        let records = &self.spine[chunks.checked_sub(1)?].records;
+        let above = self.seek(|chunk| chunk.first_key().is_some_and(|k| k <= key));
+        let records = &match above.chunk.checked_sub(1) {
+            Some(chunk) => self.chunk(At { chunk, ..above }),
+            None => self.spine[above.group.checked_sub(1)?].items.last()?,
+        }
+        .items;
         let (found, value) = &records[records.partition_point(|(k, _)| k <= key).checked_sub(1)?];
         Some((found, value))
     }
 
     /// Returns the first record whose key is above `key`.
     pub fn after(&self, key: &K) -> Option<(&K, &V)> {
-        let chunk = self.spine.partition_point(|c| c.records.last().is_some_and(|(k, _)| k <= key));
-        let records = &self.spine.get(chunk)?.records;
+        let at = self.seek(|chunk| chunk.last_key().is_some_and(|k| k <= key));
+        let records = &self.spine.get(at.group)?.items[at.chunk].items;
         let (found, value) = &records[records.partition_point(|(k, _)| k <= key)];
         Some((found, value))
     }
 
-    fn chunk_of<Q: Ord + ?Sized>(&self, key: &Q) -> Option<usize>
+    /// Returns the place of the first chunk that isn't `before`, behind the last group if all are. Chunks that are
+    /// come before those that aren't.
+    fn seek(&self, before: impl Fn(&Chunk<K, V>) -> bool) -> At {
+        let group = self.spine.partition_point(|group| group.items.last().is_some_and(|chunk| before(chunk)));
+        let chunk =
+            self.spine.get(group).map_or(0, |group| group.items.partition_point(|chunk| before(chunk)));
+        At { group, chunk }
+    }
+
+    /// Returns the place of the chunk that has `key`, or would have it if that is not behind all.
+    fn locate<Q: Ord + ?Sized>(&self, key: &Q) -> Option<At>
     where
         K: Borrow<Q>,
     {
-        let at =
-            self.spine.partition_point(|chunk| chunk.records.last().is_some_and(|(k, _)| k.borrow() < key));
-        (at < self.spine.len()).then_some(at)
+        let at = self.seek(|chunk| chunk.last_key().is_some_and(|k| k.borrow() < key));
+        (at.group < self.spine.len()).then_some(at)
+    }
+
+    fn chunk(&self, at: At) -> &Chunk<K, V> {
+        &self.spine[at.group].items[at.chunk]
     }
 }
 
@@ -172,40 +183,27 @@ impl<K: Ord, V> Table<K, V> {
     /// Returns every record that differs from `earlier`, among up to a chunk of neighbours each that don't: what a
     /// check of the last change has to look at. `earlier` must be a clone that this table grew from.
     pub fn touched_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = (&'a K, &'a V)> {
-        let mut at = 0;
-        self.spine
-            .iter()
-            .filter(move |chunk| {
-                let first = chunk.records.first().map(|(k, _)| k);
-                while let Some(old) = earlier.spine.get(at) {
-                    if Arc::ptr_eq(old, chunk) {
-                        at += 1;
-                        return false;
-                    }
-                    if old.records.last().map(|(k, _)| k) >= first {
-                        return true;
-                    }
-                    at += 1;
-                }
-                true
-            })
-            .flat_map(|chunk| chunk.records.iter().map(|(k, v)| (k, v)))
+        let (mine, theirs) = chunk::unshared(self.spine.iter(), earlier.spine.iter());
+        let chunks = |groups: Vec<&'a Arc<Group<K, V>>>| groups.into_iter().flat_map(|group| &group.items);
+        let (mine, _) = chunk::unshared(chunks(mine), chunks(theirs));
+        mine.into_iter().flat_map(|chunk| chunk.items.iter().map(|(k, v)| (k, v)))
     }
 }
 
 impl<K: Ord + Clone, V: Clone> Table<K, V> {
     /// Puts a record at `key` and returns the one it replaces.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
-        let Some(at) = self.chunk_of(&key).or_else(|| self.spine.len().checked_sub(1)) else {
-            self.spine.push(Arc::new(Chunk::new(alloc::vec![(key, value)])));
+        let Some(at) = self.locate(&key).or_else(|| self.last_chunk()) else {
+            let chunk = Chunk::new(alloc::vec![(key, value)]);
+            self.spine.push(Arc::new(Group::new(alloc::vec![Arc::new(chunk)])));
             self.len = 1;
             return None;
         };
-        let chunk = self.chunk_mut(at);
-        match chunk.records.binary_search_by(|(k, _)| k.cmp(&key)) {
-            Ok(found) => Some(core::mem::replace(&mut chunk.records[found].1, value)),
+        let records = self.records_mut(at);
+        match records.binary_search_by(|(k, _)| k.cmp(&key)) {
+            Ok(found) => Some(core::mem::replace(&mut records[found].1, value)),
             Err(place) => {
-                chunk.records.insert(place, (key, value));
+                records.insert(place, (key, value));
                 self.len += 1;
                 self.split_if_full(at);
                 None
@@ -218,9 +216,9 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
     where
         K: Borrow<Q>,
     {
-        let at = self.chunk_of(key)?;
-        let place = self.spine[at].records.binary_search_by(|(k, _)| k.borrow().cmp(key)).ok()?;
-        Some(&mut self.chunk_mut(at).records[place].1)
+        let at = self.locate(key)?;
+        let place = self.chunk(at).items.binary_search_by(|(k, _)| k.borrow().cmp(key)).ok()?;
+        Some(&mut self.records_mut(at)[place].1)
     }
 
     /// Takes the record at `key` out.
@@ -228,44 +226,75 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
     where
         K: Borrow<Q>,
     {
-        let at = self.chunk_of(key)?;
-        let place = self.spine[at].records.binary_search_by(|(k, _)| k.borrow().cmp(key)).ok()?;
-        let (_, value) = self.chunk_mut(at).records.remove(place);
+        let at = self.locate(key)?;
+        let place = self.chunk(at).items.binary_search_by(|(k, _)| k.borrow().cmp(key)).ok()?;
+        let (_, value) = self.records_mut(at).remove(place);
         self.len -= 1;
         self.join_if_sparse(at);
         Some(value)
     }
 
-    fn chunk_mut(&mut self, at: usize) -> &mut Chunk<K, V> {
-        let chunk = Arc::make_mut(&mut self.spine[at]);
-        *chunk.is_summed.get_mut() = false;
-        chunk
+    fn last_chunk(&self) -> Option<At> {
+        let group = self.spine.len().checked_sub(1)?;
+        Some(At { group, chunk: self.spine[group].items.len().checked_sub(1)? })
     }
 
-    /// Joins a chunk that is nearly empty with its lower neighbour, so that a table that shrank has a short spine.
-    fn join_if_sparse(&mut self, at: usize) {
-        let len = self.spine[at].records.len();
+    fn group_mut(&mut self, group: usize) -> &mut Vec<Arc<Chunk<K, V>>> {
+        Arc::make_mut(&mut self.spine[group]).items_mut()
+    }
+
+    fn records_mut(&mut self, at: At) -> &mut Vec<(K, V)> {
+        Arc::make_mut(&mut self.group_mut(at.group)[at.chunk]).items_mut()
+    }
+
+    /// Joins a chunk that is nearly empty with its lower neighbour, and a group likewise, so that a table that shrank
+    /// has a short spine.
+    fn join_if_sparse(&mut self, at: At) {
+        let group = &self.spine[at.group].items;
+        let len = group[at.chunk].items.len();
+        let lower = at.chunk.checked_sub(1).map(|chunk| At { chunk, ..at });
         if len == 0 {
-            self.spine.remove(at);
+            self.group_mut(at.group).remove(at.chunk);
         } else if len <= CHUNK_MAX / 4
-            && let Some(lower) = at.checked_sub(1)
-            && self.spine[lower].records.len() + len <= CHUNK_MAX / 4 * 3
+            && let Some(lower) = lower
+            && group[lower.chunk].items.len() + len <= CHUNK_MAX / 4 * 3
         {
-            let chunk = self.spine.remove(at);
-            self.chunk_mut(lower).records.extend(chunk.records.iter().cloned());
-        }
-    }
-
-    fn split_if_full(&mut self, at: usize) {
-        let is_last = at + 1 == self.spine.len();
-        let chunk = self.chunk_mut(at);
-        if chunk.records.len() <= CHUNK_MAX {
+            let chunk = self.group_mut(at.group).remove(at.chunk);
+            self.records_mut(lower).extend(chunk.items.iter().cloned());
+        } else {
             return;
         }
-        // Keys mostly grow: a full last chunk stays full, so that growing tables don't end half empty.
-        let cut = if is_last { CHUNK_MAX } else { CHUNK_MAX / 2 };
-        let upper = chunk.records.split_off(cut);
-        self.spine.insert(at + 1, Arc::new(Chunk::new(upper)));
+        self.join_groups_if_sparse(at.group);
+    }
+
+    fn join_groups_if_sparse(&mut self, at: usize) {
+        let len = self.spine[at].items.len();
+        if len == 0 {
+            self.spine.remove(at);
+        } else if len <= GROUP_MAX / 4
+            && let Some(lower) = at.checked_sub(1)
+            && self.spine[lower].items.len() + len <= GROUP_MAX / 4 * 3
+        {
+            let group = self.spine.remove(at);
+            self.group_mut(lower).extend(group.items.iter().cloned());
+        }
+    }
+
+    /// Splits a chunk that is too large, and its group if that is then. Keys mostly grow: a full last one stays full,
+    /// so that growing tables don't end half empty.
+    fn split_if_full(&mut self, at: At) {
+        if self.chunk(at).items.len() <= CHUNK_MAX {
+            return;
+        }
+        let is_last_group = at.group + 1 == self.spine.len();
+        let is_last = is_last_group && at.chunk + 1 == self.spine[at.group].items.len();
+        let upper = self.records_mut(at).split_off(if is_last { CHUNK_MAX } else { CHUNK_MAX / 2 });
+        let group = self.group_mut(at.group);
+        group.insert(at.chunk + 1, Arc::new(Chunk::new(upper)));
+        if group.len() > GROUP_MAX {
+            let upper = group.split_off(if is_last { GROUP_MAX } else { GROUP_MAX / 2 });
+            self.spine.insert(at.group + 1, Arc::new(Group::new(upper)));
+        }
     }
 }
 
@@ -281,8 +310,7 @@ impl<K: Ord + Clone, V: Clone> FromIterator<(K, V)> for Table<K, V> {
 
 impl<K: PartialEq, V: PartialEq> PartialEq for Table<K, V> {
     fn eq(&self, other: &Self) -> bool {
-        let mine = self.spine.iter().flat_map(|chunk| &chunk.records);
-        self.len == other.len && mine.eq(other.spine.iter().flat_map(|chunk| &chunk.records))
+        self.len == other.len && records(self).eq(records(other))
     }
 }
 
@@ -298,59 +326,10 @@ impl<K: Hash, V: Hash> Hash for Table<K, V> {
 impl<K: Hash, V: Hash> Table<K, V> {
     /// Returns the sum of the records' hashes: equal tables have equal digests, however they came to be.
     pub fn digest(&self) -> u64 {
-        self.spine.iter().fold(0, |sum, chunk| sum.wrapping_add(chunk.sum()))
+        self.spine.iter().fold(0, |sum, group| sum.wrapping_add(group.sum()))
     }
 }
 
-impl<K: Hash, V: Hash> Chunk<K, V> {
-    fn sum(&self) -> u64 {
-        if self.is_summed.load(Ordering::Acquire) {
-            return self.sum.load(Ordering::Relaxed);
-        }
-        let sum = self.records.iter().fold(0, |sum: u64, record| sum.wrapping_add(digest_of(record)));
-        self.sum.store(sum, Ordering::Relaxed);
-        self.is_summed.store(true, Ordering::Release);
-        sum
-    }
-}
-
-/// Returns the first 64 bits of the BLAKE3 hash of what `value` feeds to a hasher, integers as little endian.
-pub fn digest_of(value: &impl Hash) -> u64 {
-    let mut hasher = Blake(blake3::Hasher::new());
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
-struct Blake(blake3::Hasher);
-
-macro_rules! little_endian {
-    ($($method:ident($int:ty)),*) => {
-        $(fn $method(&mut self, value: $int) {
-            self.0.update(&value.to_le_bytes());
-        })*
-    };
-}
-
-impl Hasher for Blake {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    little_endian!(write_u8(u8), write_u16(u16), write_u32(u32), write_u64(u64), write_u128(u128));
-
-    // A length or a discriminant: as wide on every machine.
-    fn write_usize(&mut self, value: usize) {
-        self.0.update(&u64::try_from(value).unwrap_or(u64::MAX).to_le_bytes());
-    }
-
-    fn write_isize(&mut self, value: isize) {
-        self.0.update(&i64::try_from(value).unwrap_or(i64::MAX).to_le_bytes());
-    }
-
-    fn finish(&self) -> u64 {
-        let hash = self.0.finalize();
-        let mut first = [0; 8];
-        first.copy_from_slice(&hash.as_bytes()[..8]);
-        u64::from_le_bytes(first)
-    }
+fn records<K, V>(table: &Table<K, V>) -> impl Iterator<Item = &(K, V)> {
+    table.chunks().flat_map(|chunk| &chunk.items)
 }

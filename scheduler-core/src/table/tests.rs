@@ -151,7 +151,8 @@ fn a_table_that_shrank_has_a_short_spine() {
         table.remove(&k);
     }
     assert_eq!(table.len(), 1000);
-    assert!(table.spine.len() < 100, "{} chunks for 1,000 records", table.spine.len());
+    let (chunks, groups) = (table.chunks().count(), table.spine.len());
+    assert!(chunks < 150 && groups < 10, "{chunks} chunks in {groups} groups for 1,000 records");
 }
 
 #[test]
@@ -169,4 +170,44 @@ fn touched_names_every_changed_record_and_little_else() {
     let none = small.clone();
     small.insert(1, 1);
     assert_eq!(small.touched_since(&none).count(), 1);
+}
+
+#[test]
+fn a_large_table_is_a_map_whatever_order_it_grew_and_shrank_in() {
+    use std::collections::BTreeMap;
+    let mut table: Table<u32, u32> = Table::default();
+    let mut model = BTreeMap::new();
+    let mut seed = 9u32;
+    let mut next = || {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        seed >> 8
+    };
+    for step in 0..60_000u32 {
+        let key = next() % 20_000;
+        let is_shrinking = step % 20_000 > 12_000;
+        if is_shrinking && next() % 8 > 0 {
+            assert_eq!(table.remove(&key), model.remove(&key));
+        } else {
+            assert_eq!(table.insert(key, step), model.insert(key, step));
+        }
+        if step % 997 == 0 {
+            let probe = next() % 20_000;
+            assert_eq!(table.len(), model.len());
+            assert!(table.iter().eq(model.iter()));
+            assert!(table.range(probe..probe + 300).eq(model.range(probe..probe + 300)));
+            assert_eq!(table.at_or_before(&probe), model.range(..=probe).next_back());
+            assert_eq!(table.after(&probe), model.range(probe + 1..).next());
+            assert_eq!((table.first(), table.last()), (model.first_key_value(), model.last_key_value()));
+            assert_eq!(table.get(&probe), model.get(&probe));
+            let earlier = table.clone();
+            let digest = table.digest();
+            table.insert(probe, 1);
+            assert_eq!(earlier.digest(), digest, "a clone is frozen");
+            let touched: Vec<u32> = table.touched_since(&earlier).map(|(k, _)| *k).collect();
+            assert!(touched.contains(&probe) && touched.len() <= 66, "{}", touched.len());
+            model.insert(probe, 1);
+        }
+    }
+    let again: Table<u32, u32> = model.iter().map(|(k, v)| (*k, *v)).collect();
+    assert_eq!(again.digest(), table.digest());
 }
