@@ -20,8 +20,10 @@ use tonic::{Request, Response, Status, Streaming};
 
 pub(crate) const CLUSTER: ClusterId = ClusterId::new([7; 16]);
 pub(crate) const JOIN_TOKEN: &str = "one-time";
-/// Cluster time starts far from any clock of this machine.
-const EPOCH_MS: u64 = 4_000_000_000_000;
+/// Cluster time is far from any clock of this machine, and goes on like the boot clock.
+fn cluster_ms() -> u64 {
+    4_000_000_000_000 + shim::sys::boot_ms()
+}
 
 #[derive(Default)]
 pub(crate) struct Seen {
@@ -85,7 +87,7 @@ impl Plane {
 
     pub(crate) async fn assign(&self, index: u64, items: Vec<Assignment>) {
         let token = Token { epoch: Epoch::new(1), term: Term::new(1), index: LogIndex::new(index) };
-        let set = Assignments { cluster: CLUSTER, token, time: Timestamp::from_millis(EPOCH_MS), items };
+        let set = Assignments { cluster: CLUSTER, token, time: Timestamp::from_millis(cluster_ms()), items };
         self.send(ToAgent::Assignments(set.to_wire())).await;
     }
 
@@ -189,13 +191,13 @@ impl Service {
                 Some(ToAgent::Welcome(v1::Welcome {
                     cluster: CLUSTER.as_bytes().to_vec(),
                     term: 1,
-                    cluster_time_at: EPOCH_MS,
+                    cluster_time_at: cluster_ms(),
                     beat_ms: 50,
                 }))
             }
             FromAgent::Beat(beat) => {
                 self.seen().beats += 1;
-                Some(ToAgent::Beat(v1::BeatAck { n: beat.n, cluster_time_at: EPOCH_MS }))
+                Some(ToAgent::Beat(v1::BeatAck { n: beat.n, cluster_time_at: cluster_ms() }))
             }
             FromAgent::Reports(batch) => {
                 let mut seen = self.seen();
