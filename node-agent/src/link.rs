@@ -11,6 +11,7 @@ use scheduler_core::agent::{Assignments, Report, Token};
 use scheduler_core::node::Facts;
 use scheduler_core::unit::Timestamp;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
@@ -29,8 +30,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 const HOPS_MAX: u32 = 3;
 /// How long a replica may take to welcome or redirect.
 const WELCOME: Duration = Duration::from_secs(5);
-/// Beats without an answer after which the link is given up.
+/// Beats without an answer after which the link is given up, if that is longer than `SILENT_MIN`.
 const SILENT_BEATS: u32 = 4;
+/// The shortest silence after which the link is given up: a busy machine is no lost one.
+const SILENT_MIN: Duration = Duration::from_secs(3);
 /// Messages on their way out.
 const OUTBOX: usize = 256;
 
@@ -206,7 +209,9 @@ impl Link {
     ) -> End {
         let mut beats = tokio::time::interval(beat);
         beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut n, mut unanswered) = (0, 0);
+        let patience = (beat * SILENT_BEATS).max(SILENT_MIN);
+        let mut heard = Instant::now();
+        let mut n = 0;
         loop {
             let message = tokio::select! {
                 message = stream.message() => match message {
@@ -214,8 +219,7 @@ impl Link {
                     Ok(_) | Err(_) => return End::Lost,
                 },
                 _ = beats.tick() => {
-                    unanswered += 1;
-                    if unanswered > SILENT_BEATS {
+                    if heard.elapsed() > patience {
                         return End::Lost;
                     }
                     n += 1;
@@ -242,7 +246,7 @@ impl Link {
                     continue;
                 }
             };
-            unanswered = 0;
+            heard = Instant::now();
             match self.take(message).await {
                 Ok(()) => {}
                 Err(End::Redirect { leader, after }) => {

@@ -1,12 +1,16 @@
 //! What a starting agent finds: every rank that may still run, and every exit that isn't acknowledged.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use scheduler_core::agent::RankId;
 use scheduler_core::id::{AttemptId, AttemptNo, JobId, Rank};
 use shim::files::{self, Readers};
-use shim::format::{self, Exit, Record, Status};
-use shim::procs;
+use shim::format::{self, Exit, Record, Spec, Status};
+use shim::procs::{self, Attempt};
+use shim::sys;
 
 use super::config::{Config, Error, failed};
 
@@ -65,6 +69,44 @@ pub(super) fn settle_reboot(directory: &Path, boot: &str) -> bool {
     // If this can't be written now, the exit stays missing and the next start tries again.
     let _ = files::replace(directory, format::EXIT, &exit.encode(), Readers::Owner);
     true
+}
+
+/// Settles a directory whose launch never happened: no record, no exit, nobody who may still launch it, no process. Says
+/// whether it was one. Such a rank may be launched again. Its spec is taken away first, under the lock: a shim that was
+/// forked before and comes late finds nothing to start.
+pub(super) fn settle_unlaunched(directory: &Path) -> bool {
+    let present = |name| std::fs::symlink_metadata(directory.join(name)).is_ok();
+    let Ok(_lock) = lock(directory) else { return false };
+    if present(format::RECORD) || present(format::EXIT) {
+        return false;
+    }
+    let spec =
+        files::read(directory, format::SPEC).ok().flatten().and_then(|bytes| Spec::decode(&bytes).ok());
+    let is_populated = spec.is_some_and(|spec| {
+        let attempt = Attempt { mark: &spec.mark, shim: None, main: None };
+        !matches!(procs::members(attempt), Ok(members) if members.is_empty())
+    });
+    if is_populated {
+        return false;
+    }
+    let gone = |name| match std::fs::remove_file(directory.join(name)) {
+        Ok(()) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    gone(format::SPEC) && gone(format::INTENT) && files::sync_directory(directory).is_ok()
+}
+
+/// Takes the lock that a living shim or nurse has.
+///
+/// # Errors
+///
+/// Somebody has it, or it can't be opened.
+pub(super) fn lock(directory: &Path) -> std::io::Result<File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    let file = options.open(directory.join(format::LOCK))?;
+    sys::lock(file.as_raw_fd())?;
+    Ok(file)
 }
 
 /// What an exit says asked for it when the machine restarted.

@@ -9,6 +9,7 @@ use shim::format::{self, Exit, Phase, Record, Spec, Status};
 use shim::procs::{self, Attempt as Marked, Process};
 use shim::sys;
 
+use super::adopt;
 use super::run::{Happening, StopOrder};
 
 /// Pause between two tries to start a nurse.
@@ -201,13 +202,8 @@ impl Attempt {
 
     /// Writes an exit under the lock, so that no shim and no nurse writes one at the same time.
     fn write_exit(&self, exit: &Exit) {
-        let mut options = std::fs::OpenOptions::new();
-        let Ok(lock) =
-            options.write(true).create(true).truncate(false).open(self.directory.join(format::LOCK))
-        else {
-            return;
-        };
-        if sys::lock(lock.as_raw_fd()).is_ok() && !self.directory.join(format::EXIT).exists() {
+        let Ok(_lock) = adopt::lock(&self.directory) else { return };
+        if !self.directory.join(format::EXIT).exists() {
             // If the disk is full the next look tries again.
             let _ = files::replace(&self.directory, format::EXIT, &exit.encode(), Readers::Owner);
         }

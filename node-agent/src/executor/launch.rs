@@ -152,6 +152,8 @@ fn write(config: &Config, directory: &Path, spec: &Spec, account: &Found) -> io:
     if let Some(drop) = &account.drop {
         std::os::unix::fs::lchown(&job, Some(drop.uid), Some(drop.gid))?;
     }
+    // A shim of an earlier agent that comes late finds this spec or none, never an older one.
+    let _lock = super::adopt::lock(directory)?;
     files::put(directory, format::SPEC, &spec.encode(), Readers::Owner)?;
     files::put(directory, format::INTENT, &format::Writer::new().finish(), Readers::Owner)?;
     files::sync_directory(directory)?;

@@ -90,6 +90,9 @@ impl Executor {
         for id in adopt::list(&executor.config)? {
             let directory = executor.config.attempt(id);
             adopt::settle_reboot(&directory, &executor.boot);
+            if adopt::settle_unlaunched(&directory) {
+                continue;
+            }
             executor.attempts.insert(id, Attempt::open(directory, &executor.boot));
         }
         Ok(executor)

@@ -132,7 +132,7 @@ fn a_directory_of_another_boot_is_an_end_by_restart() {
 }
 
 #[test]
-fn a_launch_that_never_happened_is_the_nodes_failure() {
+fn a_launch_that_never_happened_may_happen_again() {
     let mut node = Node::new();
     let job = patient(&node);
     node.launch(&job).unwrap();
@@ -143,8 +143,26 @@ fn a_launch_that_never_happened_is_the_nodes_failure() {
         let _ = std::fs::remove_file(node.attempt(&job).join(name));
     }
     node.restart();
+    assert!(node.executor().ranks().is_empty());
+    assert!(!node.attempt(&job).join("spec").exists(), "a shim that comes late finds nothing to start");
+    go(&node);
+    node.launch(&job).unwrap();
+    assert_eq!(node.exit(&job).status, Status::Code(37));
+    node.gone(&job);
+}
+
+#[test]
+fn a_shim_that_died_before_its_record_is_the_nodes_failure() {
+    let mut node = Node::new();
+    let job = patient(&node);
+    node.launch(&job).unwrap();
+    node.said(&job, "ready");
+    let record = node.record(&job);
+    kill(record.shim.pid);
+    kill(record.main.pid);
+    node.until("the end", || node.living(&job).is_empty().then_some(()));
+    std::fs::remove_file(node.attempt(&job).join("record")).unwrap();
     let exit = node.exit(&job);
-    assert!(exit.launch.is_some());
     let told = exit.launch.map(|failure| node.executor().explain(job.id(), failure).fault);
     assert_eq!(told, Some(scheduler_core::agent::Fault::Node));
 }

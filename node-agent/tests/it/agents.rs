@@ -1,7 +1,6 @@
 //! The whole agent against a scripted control plane.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use bursar_fake_nvml::{STATE_VARIABLE, State};
 use node_agent::probe::Command;
@@ -18,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::plane::{JOIN_TOKEN, Plane};
-use crate::support::Job;
+use crate::support::{Job, pause, until_async};
 
 struct Machine {
     directory: TempDir,
@@ -43,7 +42,7 @@ impl Machine {
 
     fn config(&self) -> Config {
         let probe = Command {
-            program: crate::support::probe_program().into(),
+            program: crate::support::example("probe").into(),
             arguments: vec![xtask::built::fake_nvml().into()],
             environment: vec![(STATE_VARIABLE.into(), self.directory.path().join("nvml.json").into())],
         };
@@ -62,7 +61,7 @@ impl Machine {
                 // The one before may still be letting go of the directory.
                 match node_agent::run(config.clone(), std::future::pending()).await {
                     Err(Error::Executor(node_agent::executor::Error::InUse(_))) => {
-                        tokio::time::sleep(Duration::from_millis(10)).await;
+                        pause().await;
                     }
                     ended => return ended,
                 }
@@ -109,7 +108,7 @@ fn encoded(launch: &Launch) -> Vec<u8> {
     canonical_launch(launch.to_wire()).expect("a valid launch")
 }
 
-fn keep(launch: &Launch, planes: &[&Plane]) -> SpecHash {
+pub(crate) fn keep(launch: &Launch, planes: &[&Plane]) -> SpecHash {
     let bytes = encoded(launch);
     let hash = SpecHash::new(*blake3::hash(&bytes).as_bytes());
     for plane in planes {
@@ -118,25 +117,21 @@ fn keep(launch: &Launch, planes: &[&Plane]) -> SpecHash {
     hash
 }
 
-async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let waited = tokio::time::timeout(Duration::from_secs(30), async {
-        loop {
-            if let Some(found) = look() {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+pub(crate) async fn linked(plane: &Plane) {
+    until_async("a link", || plane.is_linked().then_some(())).await;
+}
+
+pub(crate) async fn reported(plane: &Plane, job: &Job, event: RankEvent) {
+    let number = job.id().attempt.job.get();
+    let mut events = Vec::new();
+    let waited = tokio::time::timeout(crate::support::PATIENCE, async {
+        while !events.contains(&event) {
+            pause().await;
+            events = plane.events(number);
         }
     });
-    waited.await.unwrap_or_else(|_| panic!("waited in vain for: {what}"))
-}
-
-async fn linked(plane: &Plane) {
-    until("a link", || plane.is_linked().then_some(())).await;
-}
-
-async fn reported(plane: &Plane, job: &Job, event: RankEvent) {
-    let number = job.id().attempt.job.get();
-    until(&format!("{event:?}"), || plane.events(number).contains(&event).then_some(())).await;
+    let in_time = waited.await.is_ok();
+    assert!(in_time, "{event:?} of job {number} was not reported, but {events:?}");
 }
 
 const BY_ITSELF: EndedBy = EndedBy::Itself;
@@ -163,11 +158,11 @@ async fn a_node_joins_once_says_what_it_has_and_runs_a_job_to_its_freed_gpus() {
     assert!(at >= Timestamp::from_millis(3_999_999_000_000), "reports carry cluster time: {at:?}");
     plane.assign(6, Vec::new()).await;
     let ack = machine.attempt(&job).join("ack");
-    until("the acknowledgement", || ack.exists().then_some(())).await;
+    until_async("the acknowledgement", || ack.exists().then_some(())).await;
 
     machine.stop().await;
     machine.start();
-    until("a second hello", || (plane.seen().hellos.len() > 1).then_some(())).await;
+    until_async("a second hello", || (plane.seen().hellos.len() > 1).then_some(())).await;
     assert_eq!(plane.seen().joins, 1);
     assert_eq!(plane.seen().hellos[1].seen.expect("a token").index, 6, "the token outlives the agent");
 }
@@ -204,7 +199,7 @@ async fn a_restarted_agent_adopts_and_an_older_set_is_refused() {
     let job = machine.job("trap 'exit 9' TERM; echo ready; while :; do sleep 1000 & wait; done", &[&plane]);
     plane.assign(7, vec![job.assignment.clone()]).await;
     let out = machine.attempt(&job).join("job/stdout");
-    until("the job", || std::fs::read(&out).is_ok_and(|text| text == b"ready\n").then_some(())).await;
+    until_async("the job", || std::fs::read(&out).is_ok_and(|text| text == b"ready\n").then_some(())).await;
     machine.stop().await;
     plane.seen().reports.clear();
     machine.start();
@@ -245,7 +240,7 @@ async fn logs_are_read_over_the_link() {
     plane.send(ToAgent::Log(ask(1, v1::LogStream::Stdout, 3))).await;
     plane.send(ToAgent::Log(ask(2, v1::LogStream::Stderr, 3))).await;
     plane.send(ToAgent::Log(ask(3, v1::LogStream::Stdout, 99))).await;
-    let mut chunks = until("three answers", || {
+    let mut chunks = until_async("three answers", || {
         let logs = plane.seen().logs.clone();
         (logs.len() == 3).then_some(logs)
     })
@@ -278,10 +273,10 @@ async fn failed_launches_and_foreign_specs_are_reported_with_whose_fault_it_is()
             _ => None,
         })
     };
-    let (fault, what) = until("the failure", || failed(&missing)).await;
+    let (fault, what) = until_async("the failure", || failed(&missing)).await;
     assert_eq!(fault, Fault::Job { code: 127 });
     assert!(what.contains("/no/such/directory"), "{what}");
-    let (fault, _) = until("the refusal", || failed(&foreign)).await;
+    let (fault, _) = until_async("the refusal", || failed(&foreign)).await;
     assert_eq!(fault, Fault::Node);
     assert!(!machine.attempt(&foreign).exists());
     reported(&plane, &missing, RankEvent::Freed).await;
@@ -302,7 +297,7 @@ async fn a_gpu_in_use_by_somebody_else_is_not_started_over() {
     let job = machine.job("echo run", &[&plane]);
     plane.assign(5, vec![job.assignment.clone()]).await;
     let beats = plane.seen().beats;
-    until("some time", || (plane.seen().beats > beats + 10).then_some(())).await;
+    until_async("some time", || (plane.seen().beats > beats + 10).then_some(())).await;
     assert!(!machine.attempt(&job).exists(), "started over process {}", other.id());
     other.kill().unwrap();
     other.wait().unwrap();

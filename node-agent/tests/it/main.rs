@@ -2,6 +2,7 @@
 
 mod adoptions;
 mod agents;
+mod crashes;
 mod executions;
 mod plane;
 mod probes;

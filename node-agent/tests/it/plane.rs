@@ -38,6 +38,8 @@ pub(crate) struct Seen {
     pub(crate) redirect: Option<String>,
     /// False: reports are taken and not acknowledged, as by a leader that dies before it commits.
     pub(crate) acks: bool,
+    /// The newest set; every new link gets it.
+    set: Option<v1::Assignments>,
     to_agent: Option<mpsc::Sender<Result<v1::ServerMessage, Status>>>,
 }
 
@@ -88,7 +90,16 @@ impl Plane {
     pub(crate) async fn assign(&self, index: u64, items: Vec<Assignment>) {
         let token = Token { epoch: Epoch::new(1), term: Term::new(1), index: LogIndex::new(index) };
         let set = Assignments { cluster: CLUSTER, token, time: Timestamp::from_millis(cluster_ms()), items };
-        self.send(ToAgent::Assignments(set.to_wire())).await;
+        let set = set.to_wire();
+        let to = {
+            let mut seen = self.seen();
+            seen.set = Some(set.clone());
+            seen.to_agent.clone()
+        };
+        // Without a link, or with one that is just ending, the next one gets it.
+        if let Some(to) = to {
+            let _ = to.send(wrap(ToAgent::Assignments(set))).await;
+        }
     }
 
     pub(crate) fn is_linked(&self) -> bool {
@@ -215,8 +226,13 @@ impl Service {
                 None
             }
         };
+        let is_welcome = matches!(answer, Some(ToAgent::Welcome(_)));
         if let Some(answer) = answer {
             let _ = to_agent.send(wrap(answer)).await;
+        }
+        let set = self.seen().set.clone();
+        if let Some(set) = set.filter(|_| is_welcome) {
+            let _ = to_agent.send(wrap(ToAgent::Assignments(set))).await;
         }
     }
 }

@@ -24,7 +24,7 @@ impl Node {
         let path = directory.path().join("state.json");
         bursar_fake_nvml::write(&path, state).expect("the state is written");
         let command = Command {
-            program: crate::support::probe_program().into(),
+            program: crate::support::example("probe").into(),
             arguments: vec![library.into()],
             environment: vec![(STATE_VARIABLE.into(), path.clone().into())],
         };

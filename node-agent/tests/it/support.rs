@@ -17,13 +17,31 @@ use shim::format::{Exit, Record};
 use shim::procs;
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The probe, which cargo builds as an example with these tests.
-pub(crate) fn probe_program() -> PathBuf {
+/// A program that cargo builds as an example with these tests.
+pub(crate) fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this test has a path");
     let deps = test.parent().expect("it lies in a directory");
-    deps.with_file_name("examples").join("probe")
+    deps.with_file_name("examples").join(name)
+}
+
+/// The pause between two looks of a test that must not block its thread.
+pub(crate) async fn pause() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
+}
+
+/// Looks until there is an answer, without blocking the thread.
+pub(crate) async fn until_async<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            pause().await;
+        }
+    });
+    waited.await.unwrap_or_else(|_| panic!("waited in vain for: {what}"))
 }
 
 pub(crate) struct Node {
