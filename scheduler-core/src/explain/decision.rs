@@ -29,7 +29,8 @@ pub fn decision(state: &State, id: DecisionId) -> Option<Decided> {
     let job = state.jobs.get(&start.job);
     let on = start.on.iter().filter_map(|(node, slots)| {
         let name = &state.nodes.get(node)?.name;
-        Some(format!("{} GPUs of {name}", slots.len()))
+        let word = if slots.len() == 1 { "GPU" } else { "GPUs" };
+        Some(format!("{} {word} of {name}", slots.len()))
     });
     let on: alloc::vec::Vec<String> = on.collect();
     let parted = start.why.levels.iter().find_map(|level| level.next.map(|next| (level.chosen, next)));

@@ -341,3 +341,23 @@ fn an_agent_that_floods_is_cut_off_and_may_come_back() {
     script += "reports n1 7 257 => close n1 7\nreports n1 7 258\nup n1 8 => wake +20020\nreports n1 8 1\n";
     check("node n1 1 h100\nbudget a 100", &script);
 }
+
+#[test]
+fn many_nodes_silent_at_once_are_not_called_unreachable() {
+    let mut lab = String::from("budget a 100\n");
+    let mut script = String::new();
+    for node in 1..=8 {
+        lab += &format!("node n{node} 1 h100\n");
+        script += &format!("up n{node} {node}\n");
+        let wake = if node == 1 { ", wake +10" } else { "" };
+        script += &format!("facts n{node} {node} => send n{node}{wake}\n");
+    }
+    script += "+10 woke => wake +20000\n+50000 beat n1 => wake +50010\n+50010 beat n2 => wake +70000\n";
+    // Six of eight are overdue: the fault may be the control plane's own.
+    script += "+119000 beat n1 => wake +119010\n+119000 beat n2\n";
+    // Once no more than five are, they are.
+    script +=
+        "+119000 beat n3\n+124000 woke => propose 1: unreachable n4 & unreachable n5 & unreachable n6 & ";
+    script += "unreachable n7 & unreachable n8, wake +124010\n";
+    check(&lab, &script);
+}

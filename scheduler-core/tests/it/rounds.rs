@@ -6,6 +6,7 @@ use scheduler_core::agent::{EndedBy, Fault, RankEvent};
 use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{ApplyBudgets, Command, Outcome};
 use scheduler_core::decision::Plan;
+use scheduler_core::explain::{decision, job};
 use scheduler_core::id::{AttemptId, BudgetId, JobId, NodeId};
 use scheduler_core::job::{Exit, Phase};
 use scheduler_core::plan::{Links, plan};
@@ -188,4 +189,27 @@ fn the_free_tier_has_what_funded_jobs_leave() {
     let is_live = |job: &&JobId| matches!(world.phase(**job), Phase::Live(_));
     assert_eq!(funded.iter().filter(is_live).count(), 3);
     assert_eq!(free.iter().filter(is_live).count(), 1);
+}
+
+#[test]
+fn a_start_is_explained_afterwards_with_the_numbers_as_they_were() {
+    let mut world = two_budgets([50, 50], 1);
+    let (first, second) = (submit(&mut world, "a", 60), submit(&mut world, "b", 60));
+    let made = round(&mut world);
+    run_all(&mut world);
+    round(&mut world);
+    let links = Links::all_ready(&world.state);
+    let explained = job(&world.state, &links, first, world.now).expect("state still has it");
+    let decided = explained.decided.expect("its decision is kept");
+    assert_eq!(decided.record.start.why, made.decisions[0].why);
+    assert_eq!(
+        decided.sentence,
+        format!("{first}.1 was started on 1 GPU of n1; a went before b: its use was lower")
+    );
+    let again = decision(&world.state, decided.id).expect("it is kept");
+    assert_eq!(again, decided);
+    assert_eq!(explained.sentence, format!("{first} train is ended: it completed"));
+    let other = job(&world.state, &links, second, world.now).expect("state still has it");
+    let alone = other.decided.expect("its decision is kept");
+    assert!(alone.sentence.ends_with("no other budget had a job to start"), "{}", alone.sentence);
 }
