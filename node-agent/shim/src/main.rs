@@ -3,7 +3,7 @@
 //! standard output, opened as that account. See the library for the contract.
 //!
 //! The first process returns once the one that stays has the attempt's lock (code 0), or with the code of
-//! [`Refusal`](shim::watch::Refusal).
+//! [`shim::watch::Refusal`].
 
 use std::ffi::OsString;
 use std::io::{Read, Write};

@@ -114,7 +114,13 @@ const EXITS: &[&str] = &[
 ];
 
 /// The files of functions that poll with a deadline, and so have to wait between two looks.
-const POLLS: &[&str] = &["/support.rs", "/poll.rs", "node-agent/tests/it/probes.rs"];
+const POLLS: &[&str] = &[
+    "/support.rs",
+    "/poll.rs",
+    "node-agent/tests/it/agents.rs",
+    "node-agent/tests/it/probes.rs",
+    "raft-store/tests/it/cluster.rs",
+];
 
 /// Returns the files and functions that are too long.
 pub fn lengths(text: &Text) -> Vec<Finding> {
