@@ -303,3 +303,67 @@ fn a_crash_between_any_two_writes_is_no_damage() {
         }
     }
 }
+
+/// An engine whose syncs fail from the third on, and would succeed again later.
+struct Failing {
+    inner: MemoryEngine,
+    syncs: AtomicUsize,
+}
+
+impl Engine for Failing {
+    fn write(&self, changes: Vec<Change>) -> io::Result<()> {
+        self.inner.write(changes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self.syncs.fetch_add(1, Ordering::SeqCst) {
+            2 => Err(io::Error::from_raw_os_error(5)),
+            _ => self.inner.sync(),
+        }
+    }
+
+    fn get(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        self.inner.get(key)
+    }
+
+    fn floor(&self, key: &[u8]) -> io::Result<Option<crate::engine::Pair>> {
+        self.inner.floor(key)
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> io::Result<Vec<crate::engine::Pair>> {
+        self.inner.scan(from, to, limit)
+    }
+}
+
+const FAILING: &str = "RAFT_STORE_CHILD_FAILS";
+
+/// Not a test of its own: the child of the test below.
+#[test]
+fn child_whose_disk_fails() {
+    if std::env::var_os(FAILING).is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let engine = Failing { inner: MemoryEngine::default(), syncs: AtomicUsize::new(0) };
+    let log = LogStore::on(Arc::new(engine), &dir.path().join("mark"), SMALL_TAIL).expect("a new log");
+    for index in 0..10 {
+        let durable = Box::new(move || println!("acknowledged {index}"));
+        log.append(entries(1, index..index + 1, 10), durable).expect("it follows");
+        wait(&log);
+    }
+}
+
+#[test]
+fn the_first_failed_sync_stops_the_process_before_it_acknowledges_more() {
+    let child = std::process::Command::new(std::env::current_exe().expect("this program"))
+        .args(["log::tests::child_whose_disk_fails", "--exact", "--nocapture"])
+        .env(FAILING, "1")
+        .output()
+        .expect("the child runs");
+    let said = String::from_utf8_lossy(&child.stdout);
+    let complained = String::from_utf8_lossy(&child.stderr);
+    assert!(!child.status.success());
+    assert!(said.contains("acknowledged 0"), "{said}");
+    assert!(!said.contains("acknowledged 1"), "{said}");
+    assert!(complained.contains("failed to write the replicated log"), "{complained}");
+}

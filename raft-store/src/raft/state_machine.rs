@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::machine_thread::{At, FrozenAt, MachineThread};
 use super::types::{self, C};
+use crate::log::LogStore;
 use crate::machine::Frozen;
 use crate::snapshot::{Handle, SnapshotStore};
 
@@ -23,11 +24,12 @@ const APPLY_MAX: usize = 1024;
 pub(crate) struct StateMachine {
     machine: MachineThread,
     snapshots: SnapshotStore,
+    log: LogStore,
 }
 
 impl StateMachine {
-    pub(crate) fn new(machine: MachineThread, snapshots: SnapshotStore) -> Self {
-        Self { machine, snapshots }
+    pub(crate) fn new(machine: MachineThread, snapshots: SnapshotStore, log: LogStore) -> Self {
+        Self { machine, snapshots, log }
     }
 }
 
@@ -53,12 +55,25 @@ impl RaftStateMachine<C> for StateMachine {
         Ok(())
     }
 
+    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
+        if !force && !self.snapshots.has_room() {
+            tracing::warn!("no snapshot is made: the disk is nearly full");
+            return None;
+        }
+        Some(self.get_snapshot_builder().await)
+    }
+
     async fn get_snapshot_builder(&mut self) -> Builder {
         Builder { frozen: Mutex::new(Some(self.machine.freeze().await)), snapshots: self.snapshots.clone() }
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMetaOf<C>, snapshot: Handle) -> io::Result<()> {
-        let snapshot = self.snapshots.adopt(snapshot)?;
+        // Entries that contradict the snapshot were removed before this call. They must be gone for good before
+        // the snapshot is there for good: a crash between the two would leave both.
+        self.log.flush()?.await.map_err(|_| io::Error::other("the log's writer thread has ended"))?;
+        let snapshots = self.snapshots.clone();
+        let naming = tokio::task::spawn_blocking(move || snapshots.name(snapshot));
+        let snapshot = naming.await.map_err(io::Error::other)??;
         self.machine.install(meta.clone(), snapshot).await
     }
 
@@ -96,7 +111,7 @@ fn write(snapshots: &SnapshotStore, at: At, frozen: &dyn Frozen) -> io::Result<S
     frozen.write(&mut writer)?;
     let (shape, staged) = writer.finish()?;
     let meta = SnapshotMetaOf::<C> { last_log_id: at.last, last_membership: at.membership };
-    let handle = snapshots.name(staged, types::description(&meta, shape))?;
+    let handle = snapshots.name(snapshots.hold(&staged, types::description(&meta, shape)))?;
     Ok(Snapshot { meta, snapshot: handle })
 }
 

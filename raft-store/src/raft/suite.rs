@@ -57,7 +57,7 @@ impl StoreBuilder<C, LogStore, StateMachine, TempDir> for Stores {
         let snapshots = SnapshotStore::open(dir.path(), 64 << 20).expect("new snapshots");
         let (machine, _) =
             MachineThread::start(Box::new(Counter(0)), watch::Sender::new(None)).expect("a thread");
-        Ok((dir, log, StateMachine::new(machine, snapshots)))
+        Ok((dir, log.clone(), StateMachine::new(machine, snapshots, log)))
     }
 }
 

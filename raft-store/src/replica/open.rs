@@ -121,8 +121,8 @@ impl Inner {
             .validate()
             .map_err(|error| failed(format!("the timing cannot work: {error}").into()))?;
         let network = Network::new(identity, Arc::clone(&self.links));
-        let state_machine = StateMachine::new(machine, stores.snapshots);
         let log = stores.log;
+        let state_machine = StateMachine::new(machine, stores.snapshots, log.clone());
         let starting = self.workers.spawn(async move {
             Raft::new(identity.replica.get(), Arc::new(config), network, log, state_machine).await
         });

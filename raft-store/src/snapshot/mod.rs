@@ -11,10 +11,11 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::disk::FreeDisk;
 use crate::engine::{self, Change, Engine, SledEngine};
 use crate::envelope::{self, Kind, Label};
 use crate::record::{self, Description};
@@ -41,6 +42,7 @@ pub(crate) struct SnapshotStore {
 
 struct Shared {
     engine: Arc<dyn Engine>,
+    dir: Option<PathBuf>,
     rate: u64,
     next: AtomicU64,
     named: Mutex<BTreeMap<Number, Description>>,
@@ -73,7 +75,19 @@ impl SnapshotStore {
             }
             engine::OpenError::Io(cause) => OpenError::Io(cause),
         })?;
-        Self::on(Arc::new(engine), rate)
+        let mut store = Self::on(Arc::new(engine), rate)?;
+        if let Some(shared) = Arc::get_mut(&mut store.shared) {
+            shared.dir = Some(dir.to_owned());
+        }
+        Ok(store)
+    }
+
+    /// Whether another snapshot of the present size fits on the disk, with as much room left for the log.
+    pub(crate) fn has_room(&self) -> bool {
+        let newest = self.newest().map_or(0, |newest| newest.description.bytes);
+        // A disk that cannot be asked is not one that is known to be full.
+        let free = self.shared.dir.as_deref().and_then(|dir| FreeDisk::of(dir).ok());
+        free.is_none_or(|free| free.free_bytes > newest.saturating_mul(3))
     }
 
     /// Opens the snapshots on an engine. Damaged snapshots are dropped, with a warning: whether that matters
@@ -92,6 +106,7 @@ impl SnapshotStore {
         }
         let shared = Shared {
             engine,
+            dir: None,
             rate: rate.max(1 << 20),
             next: AtomicU64::new(numbers.iter().max().map_or(1, |number| number + 1)),
             named: Mutex::new(named),
@@ -115,31 +130,36 @@ impl SnapshotStore {
         SnapshotWriter::new(self.clone(), self.shared.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Makes a staged snapshot one that is there: durable on return. Older ones beyond the second go.
-    pub(crate) fn name(&self, staged: Staged, description: Description) -> io::Result<Handle> {
-        let number = staged.number();
-        let key = keys::description(number);
-        let value = seal_description(&description);
+    /// Makes a staged snapshot readable. It is not there yet: a crash forgets it.
+    pub(crate) fn hold(&self, staged: &Staged, description: Description) -> Handle {
+        self.handle(staged.number(), description)
+    }
+
+    /// Makes a snapshot one that is there, if it is not yet, and returns it: durable on return. One that lies
+    /// with another replica is copied. Older ones beyond the second go.
+    pub(crate) fn name(&self, handle: Handle) -> io::Result<Handle> {
+        let handle =
+            if Arc::ptr_eq(&self.shared, &handle.store.shared) { handle } else { self.copy(&handle)? };
+        if self.named().contains_key(&handle.number) {
+            return Ok(handle);
+        }
+        let key = keys::description(handle.number);
+        let value = seal_description(&handle.description);
         self.shared.engine.sync()?;
         self.shared.engine.write(vec![Change::Put { key, value }])?;
         self.shared.engine.sync()?;
-        self.named().insert(number, description.clone());
-        let handle = self.handle(number, description);
+        self.named().insert(handle.number, handle.description.clone());
         self.drop_old()?;
         Ok(handle)
     }
 
-    /// Returns the snapshot if it lies here, else a copy that does.
-    pub(crate) fn adopt(&self, handle: Handle) -> io::Result<Handle> {
-        if Arc::ptr_eq(&self.shared, &handle.store.shared) {
-            return Ok(handle);
-        }
+    fn copy(&self, handle: &Handle) -> io::Result<Handle> {
         let mut writer = self.create();
         for at in 0..handle.description.chunks {
             writer.put_sealed(&handle.chunk(at)?)?;
         }
         let (_, staged) = writer.finish()?;
-        self.name(staged, handle.description.clone())
+        Ok(self.hold(&staged, handle.description.clone()))
     }
 
     fn handle(&self, number: Number, description: Description) -> Handle {

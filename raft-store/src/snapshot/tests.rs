@@ -25,7 +25,7 @@ fn add(store: &SnapshotStore, index: u64, content: &[u8]) -> Handle {
         bytes: shape.bytes,
         digest: shape.digest,
     };
-    store.name(staged, description).expect("memory takes it")
+    store.name(store.hold(&staged, description)).expect("memory takes it")
 }
 
 fn read(handle: &Handle) -> io::Result<Vec<u8>> {

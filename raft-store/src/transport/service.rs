@@ -155,7 +155,9 @@ impl Service for Handler {
         if shape != promised {
             return Err(Status::aborted("the snapshot did not arrive as it was sent"));
         }
-        let handle = blocking(move || snapshots.name(staged, description)).await?;
+        // It gets its name when it is installed: an outdated leader's never does.
+        let handle = snapshots.hold(&staged, description);
+        drop(staged);
         let snapshot = state_machine::to_snapshot(handle).map_err(|cause| storage(&cause))?;
         let reply = raft
             .install_full_snapshot(wire::from_vote(vote), snapshot)

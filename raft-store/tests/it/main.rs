@@ -4,6 +4,7 @@ mod cluster;
 mod damage;
 mod killed;
 mod members;
+mod power;
 mod refused;
 mod register;
 mod replication;
