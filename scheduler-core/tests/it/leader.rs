@@ -357,7 +357,7 @@ fn many_nodes_silent_at_once_are_not_called_unreachable() {
     script += "+119000 beat n1 => wake +119010\n+119000 beat n2\n";
     // Once no more than five are, they are.
     script +=
-        "+119000 beat n3\n+124000 woke => propose 1: unreachable n4 & unreachable n5 & unreachable n6 & ";
-    script += "unreachable n7 & unreachable n8, wake +124010\n";
+        "+119000 beat n3 => propose 1: unreachable n4 & unreachable n5 & unreachable n6 & unreachable n7";
+    script += " & unreachable n8\n";
     check(&lab, &script);
 }
