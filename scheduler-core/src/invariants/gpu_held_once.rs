@@ -17,8 +17,15 @@ pub(super) fn full(state: &State) -> Result<(), String> {
 }
 
 pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
-    let nodes = after.nodes.touched_since(&before.nodes);
-    nodes.into_iter().try_for_each(|(id, node)| check_node(after, *id, node))?;
+    for (id, node) in after.nodes.touched_since(&before.nodes) {
+        check_node(after, *id, node)?;
+        // Who lost a GPU must not have it any more.
+        let was = before.nodes.get(id).into_iter().flat_map(|node| &node.gpus);
+        let lost = was.zip(&node.gpus).filter(|(was, is)| was.holder != is.holder);
+        for holder in lost.filter_map(|(was, _)| was.holder) {
+            after.attempts.get(&holder).map_or(Ok(()), |attempt| check_attempt(after, holder, attempt))?;
+        }
+    }
     let mut attempts = after.attempts.touched_since(&before.attempts);
     attempts.try_for_each(|(id, attempt)| check_attempt(after, *id, attempt))
 }

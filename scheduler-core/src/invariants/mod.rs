@@ -4,6 +4,7 @@
 //! A cheap check looks at what the last command touched ([`Table::touched_since`](crate::table::Table::touched_since))
 //! and a few neighbours; a full check looks at everything.
 
+mod charge;
 mod counts;
 mod gpu_held_once;
 mod indexes;
@@ -42,6 +43,7 @@ const STEP: &[(&str, Step)] = &[
     ("a GPU is with one attempt, which has it in its placement", gpu_held_once::step),
     ("a live job has its attempt, and no other has", job_and_attempt::step),
     ("the points of an attempt are in order", moments::step),
+    ("a job was charged what its attempts were", charge::step),
     ("what is protected is stopped by a person's word alone", stops::step),
     ("an end is final", stops::final_step),
     ("each GPU is in exactly one class, and its classes tile time", ledger::classes_step),
@@ -54,6 +56,7 @@ const FULL: &[(&str, Full)] = &[
     ("a GPU is with one attempt, which has it in its placement", gpu_held_once::full),
     ("a live job has its attempt, and no other has", job_and_attempt::full),
     ("the points of an attempt are in order", moments::full),
+    ("a job was charged what its attempts were", charge::full),
     ("what is protected is stopped by a person's word alone", stops::full),
     ("each GPU is in exactly one class, and its classes tile time", ledger::tiles),
     ("GPUs are booked to the class that they are in", ledger::as_held),

@@ -1,5 +1,6 @@
 //! The state machine, entry by entry.
 
+mod broken_laws;
 mod ends;
 mod histories;
 mod main_path;

@@ -1,0 +1,33 @@
+//! What a job was charged is what its attempts were charged.
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::id::JobId;
+use crate::job::Job;
+use crate::lifecycle::freed::PAST_MAX;
+use crate::lifecycle::{book, phase};
+use crate::state::State;
+
+pub(super) fn full(state: &State) -> Result<(), String> {
+    state.jobs.iter().try_for_each(|(id, job)| check(state, *id, job))
+}
+
+pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
+    let mut jobs = after.jobs.touched_since(&before.jobs);
+    jobs.try_for_each(|(id, job)| check(after, *id, job))
+}
+
+fn check(state: &State, id: JobId, job: &Job) -> Result<(), String> {
+    let ended = phase::attempts_of(state, id).filter_map(|id| {
+        let attempt = state.attempts.get(id)?;
+        Some(book::charge(attempt, attempt.ended.as_ref()?))
+    });
+    let sum: u128 = job.past.iter().map(|past| past.charged).chain(ended).map(|charge| charge.get()).sum();
+    // Attempts that are not shown any more were charged too.
+    let is_whole = job.past.len() < PAST_MAX;
+    if sum > job.charged.get() || is_whole && sum != job.charged.get() {
+        return Err(format!("job {id} was charged {}, its attempts {sum}", job.charged.get()));
+    }
+    Ok(())
+}
