@@ -1,2 +1,7 @@
-//! Placeholder.
-fn main() {}
+//! The program `bursar`; everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

@@ -1,0 +1,222 @@
+//! The calls, by what they mean.
+
+use proto::v1::{self, RequestMark};
+use tonic::{Code, Status, Streaming};
+
+use super::refused::{self, Answer};
+use super::retry::Client;
+use crate::clock::Deadline;
+use crate::codes;
+use crate::failure::Failure;
+
+/// The code of a log that is not there.
+const NO_LOG: u16 = scheduler_core::command::Code::NoLog.number();
+
+/// Defines a call per line: its name, request and answer. The same message goes out on each retry.
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident($request:ident) -> $answer:ident;)*) => {
+        impl Client {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// When it is refused, or no replica answers.
+                pub async fn $name(&self, request: v1::$request) -> Result<v1::$answer, Failure> {
+                    self.need_token()?;
+                    self.ask(async |mut control| control.$name(request.clone()).await).await
+                }
+            )*
+        }
+    };
+}
+
+calls! {
+    /// Submits a job.
+    submit(SubmitRequest) -> SubmitReply;
+    /// Ends a job.
+    cancel(CancelRequest) -> CancelReply;
+    /// Reads a job.
+    show_job(ShowJobRequest) -> JobView;
+    /// Reads jobs.
+    list_jobs(ListJobsRequest) -> JobList;
+    /// Reads the line.
+    queue(QueueRequest) -> QueueView;
+    /// Asks why.
+    explain(ExplainRequest) -> Explanation;
+    /// Reads the budgets.
+    budget_tree(BudgetTreeRequest) -> BudgetTreeView;
+    /// Compares a tree with the present one.
+    budget_plan(BudgetPlanRequest) -> BudgetPlanReply;
+    /// Makes a tree the present one.
+    budget_apply(BudgetApplyRequest) -> BudgetApplyReply;
+    /// Adds a principal.
+    add_principal(AddPrincipalRequest) -> AddPrincipalReply;
+    /// Reads the principals.
+    list_principals(ListPrincipalsRequest) -> PrincipalList;
+    /// Closes a principal's token.
+    revoke_principal(RevokePrincipalRequest) -> Done;
+    /// Says who asks.
+    who_am_i(WhoAmIRequest) -> PrincipalView;
+    /// Permits a node to join.
+    issue_node_token(IssueNodeTokenRequest) -> IssueNodeTokenReply;
+    /// Reads the nodes.
+    list_nodes(ListNodesRequest) -> NodeList;
+    /// Reads a node.
+    show_node(ShowNodeRequest) -> NodeView;
+    /// Reads the control plane.
+    cluster_status(ClusterStatusRequest) -> ClusterView;
+    /// Ends safe mode.
+    end_safe_mode(EndSafeModeRequest) -> Done;
+}
+
+impl Client {
+    /// Greets a replica; needs no token.
+    ///
+    /// # Errors
+    /// When no replica answers.
+    pub async fn hello(&self) -> Result<v1::HelloReply, Failure> {
+        self.ask(async |mut control| control.hello(v1::HelloRequest {}).await).await
+    }
+
+    /// Names a write: fresh, or by the key the user gave.
+    ///
+    /// # Errors
+    /// When no replica answers, or there is no cluster yet.
+    pub async fn mark(&self, key: Option<&str>) -> Result<RequestMark, Failure> {
+        self.need_token()?;
+        let hello = self.hello().await?;
+        if hello.cluster.is_none() {
+            return Err(Failure::new(1603, "the control plane is not founded yet").fix("bursar cluster init"));
+        }
+        let id = match key {
+            Some(key) => blake3::hash(key.as_bytes()).as_bytes()[..16].to_vec(),
+            None => random::<16>()?.to_vec(),
+        };
+        Ok(RequestMark { id, made_at: hello.cluster_time_at })
+    }
+
+    /// Reads a log, part after part, and goes on at the same place on another replica when one breaks off.
+    ///
+    /// # Errors
+    /// When it is refused, no replica answers, or `each` fails.
+    pub async fn logs(
+        &self,
+        mut request: v1::LogsRequest,
+        mut each: impl FnMut(&v1::LogPart) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.need_token()?;
+        let mut losses = Losses::new(self);
+        loop {
+            let mut parts = self.ask(async |mut control| control.logs(request.clone()).await).await?;
+            let lost = loop {
+                match parts.message().await {
+                    Ok(Some(part)) => {
+                        losses.forget();
+                        request.attempt = Some(part.attempt);
+                        request.offset = part.offset.saturating_add(length(&part.bytes));
+                        each(&part)?;
+                        if part.ended {
+                            return Ok(());
+                        }
+                    }
+                    Ok(None) if request.follow => break "the log broke off".to_string(),
+                    Ok(None) => return Ok(()),
+                    Err(status) => break again(&status, request.follow)?,
+                }
+            };
+            losses.count(&lost).await?;
+        }
+    }
+
+    /// Reads events, one after the other, and goes on behind the last one on another replica when one breaks off.
+    ///
+    /// # Errors
+    /// When it is refused, no replica answers, or `each` fails.
+    pub async fn events(
+        &self,
+        mut request: v1::EventsRequest,
+        mut each: impl FnMut(&v1::EventView) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.need_token()?;
+        // Several events may share an index: those that were seen are left out when it is read again.
+        let mut seen: Option<(u64, u32)> = None;
+        let mut losses = Losses::new(self);
+        loop {
+            let mut events: Streaming<v1::EventView> =
+                self.ask(async |mut control| control.events(request.clone()).await).await?;
+            let lost = loop {
+                match events.message().await {
+                    Ok(Some(event)) => {
+                        losses.forget();
+                        if seen.is_some_and(|seen| (event.index, event.n) <= seen) {
+                            continue;
+                        }
+                        seen = Some((event.index, event.n));
+                        request.after = Some(event.index.saturating_sub(1));
+                        each(&event)?;
+                    }
+                    Ok(None) if request.follow => break "the events broke off".to_string(),
+                    Ok(None) => return Ok(()),
+                    Err(status) => break again(&status, false)?,
+                }
+            };
+            losses.count(&lost).await?;
+        }
+    }
+}
+
+/// Returns random bytes.
+///
+/// # Errors
+/// When the system has none.
+pub fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::new(codes::FILE, "the system gives no random numbers").why(error.to_string())
+    })?;
+    Ok(bytes)
+}
+
+fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+/// Returns why a stream broke off, or the refusal that ended it. A log that is followed may be away for a while, as
+/// its node's agent is.
+fn again(status: &Status, is_log_followed: bool) -> Result<String, Failure> {
+    match refused::judge(status) {
+        Answer::Refused(failure) if is_log_followed && failure.code == NO_LOG => Ok(failure.what),
+        // A stream that breaks off inside is a lost replica, whatever the transport calls it.
+        Answer::Refused(_) if matches!(status.code(), Code::Unknown | Code::Internal) => {
+            Ok(status.message().into())
+        }
+        Answer::Refused(failure) => Err(failure),
+        Answer::Again(why) => Ok(why),
+    }
+}
+
+/// Streams that break off one after the other without a word are given up after a while.
+struct Losses<'a> {
+    client: &'a Client,
+    since: Option<Deadline>,
+}
+
+impl<'a> Losses<'a> {
+    fn new(client: &'a Client) -> Self {
+        Self { client, since: None }
+    }
+
+    fn forget(&mut self) {
+        self.since = None;
+    }
+
+    async fn count(&mut self, why: &str) -> Result<(), Failure> {
+        self.client.turn_away(why);
+        let since = *self.since.get_or_insert_with(|| Deadline::after(self.client.patience()));
+        if since.is_over() {
+            return Err(Failure::new(codes::NO_LEADER, "every replica breaks off").why(why).fix("try again"));
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        Ok(())
+    }
+}

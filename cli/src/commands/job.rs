@@ -1,0 +1,172 @@
+//! `bursar job`: show, list, cancel, await jobs.
+
+use std::time::Duration;
+
+use clap::{Subcommand, ValueEnum};
+use proto::v1::{CancelRequest, ListJobsRequest, ReadAs, ShowJobRequest};
+
+use super::{ended, subject};
+use crate::clock::Deadline;
+use crate::codes;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::form::duration;
+use crate::render;
+use crate::shell::Shell;
+
+/// Arguments of `job`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show one job: terms, attempts, end
+    Show {
+        /// Its number
+        job: String,
+    },
+    /// List jobs: all that live, or by state
+    List(List),
+    /// End jobs: the end signal, then the kill after a grace time
+    Cancel(Cancel),
+    /// Wait until jobs have ended
+    Wait(Wait),
+}
+
+#[derive(Debug, clap::Args)]
+struct List {
+    /// Only this budget and what is below it
+    #[arg(long, value_name = "BUDGET")]
+    budget: Option<String>,
+    /// Only this user's jobs
+    #[arg(long, value_name = "NAME", conflicts_with = "mine")]
+    user: Option<String>,
+    /// Only my jobs
+    #[arg(long)]
+    mine: bool,
+    /// Only jobs in these states; `ended` ones are kept for a while
+    #[arg(long, value_delimiter = ',')]
+    state: Vec<State>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: u32,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum State {
+    Held,
+    Waiting,
+    Starting,
+    Running,
+    Stopping,
+    Ended,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  bursar job cancel 4190\n  bursar job cancel 4190 --now --reason \"wrong data\""
+)]
+struct Cancel {
+    /// Their numbers
+    #[arg(required = true)]
+    jobs: Vec<String>,
+    /// Kill at once, without the end signal first
+    #[arg(long)]
+    now: bool,
+    /// Why; needed for somebody else's job, and shown there
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Ends with the exit code of the last job named; with several jobs, of the first one that did not complete."
+)]
+struct Wait {
+    /// Their numbers
+    #[arg(required = true)]
+    jobs: Vec<String>,
+    /// Give up after so long (exit code 8)
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    timeout: Option<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When it is refused, or no replica answers.
+pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
+    match args.action {
+        Action::Show { job } => show(shell, &job).await,
+        Action::List(list) => list_jobs(shell, list).await,
+        Action::Cancel(args) => cancel(shell, args).await,
+        Action::Wait(args) => wait(shell, args).await,
+    }
+}
+
+async fn show(shell: &Shell, job: &str) -> Result<Exit, Failure> {
+    let request = ShowJobRequest { read: None, job: subject::job(job)? };
+    let mut view = shell.client()?.show_job(request).await?;
+    super::schema(&mut view.schema, "job/v1");
+    shell.show(&view, &[view.job.to_string()], |look| render::job::job(&view, look))?;
+    Ok(Exit::Done)
+}
+
+async fn list_jobs(shell: &Shell, list: List) -> Result<Exit, Failure> {
+    let client = shell.client()?;
+    let user = match list.mine {
+        true => Some(client.who_am_i(proto::v1::WhoAmIRequest {}).await?.name),
+        false => list.user,
+    };
+    let word = |state: &State| state.to_possible_value().map(|value| value.get_name().to_string());
+    let request = ListJobsRequest {
+        read: Some(ReadAs { stale: false }),
+        budget: list.budget,
+        user,
+        states: list.state.iter().filter_map(word).collect(),
+        limit: list.limit,
+    };
+    let mut view = client.list_jobs(request).await?;
+    super::schema(&mut view.schema, "jobs/v1");
+    let names: Vec<String> = view.jobs.iter().map(|job| job.job.to_string()).collect();
+    shell.show_rows(&view, &view.jobs, &names, |look| render::jobs::jobs(&view, look))?;
+    Ok(Exit::Done)
+}
+
+async fn cancel(shell: &Shell, args: Cancel) -> Result<Exit, Failure> {
+    let jobs = args.jobs.iter().map(|job| subject::job(job)).collect::<Result<Vec<_>, _>>()?;
+    let client = shell.client()?;
+    for job in jobs {
+        let mark = client.mark(None).await?;
+        let request = CancelRequest { mark: Some(mark), job, now: args.now, reason: args.reason.clone() };
+        let reply = client.cancel(request).await?;
+        let text = match reply.state.as_str() {
+            "ended" => format!("job {job} ended: cancelled\n"),
+            state => format!("job {job} is {state}\n"),
+        };
+        shell.show(&reply, &[job.to_string()], |_| text)?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn wait(shell: &Shell, args: Wait) -> Result<Exit, Failure> {
+    let jobs = args.jobs.iter().map(|job| subject::job(job)).collect::<Result<Vec<_>, _>>()?;
+    let timeout = args.timeout.map(|text| duration::parse(&text)).transpose();
+    let timeout = timeout.map_err(|what| Failure::new(codes::DURATION, format!("--timeout: {what}")))?;
+    let deadline = timeout.map(|span| Deadline::after(Duration::from_millis(span.as_millis())));
+    let client = shell.client()?;
+    let mut exit = Exit::Done;
+    for job in jobs {
+        let mut view = ended::wait(&client, job, deadline).await?;
+        super::schema(&mut view.schema, "job/v1");
+        let text = format!("job {job} {}\n", view.end.as_deref().unwrap_or("ended"));
+        shell.show(&view, &[job.to_string()], |_| text)?;
+        if exit == Exit::Done || exit == Exit::Job(0) {
+            exit = ended::passed_on(&view);
+        }
+    }
+    Ok(exit)
+}

@@ -1,0 +1,40 @@
+//! One file a command: its arguments, its calls, its way out.
+
+pub mod budget;
+pub mod cluster;
+pub mod completion;
+pub mod context;
+pub mod events;
+pub mod explain;
+pub mod help;
+pub mod job;
+pub mod logs;
+pub mod node;
+pub mod principal;
+pub mod queue;
+pub mod run;
+pub mod submit;
+pub mod version;
+pub mod whoami;
+
+mod ended;
+mod follow;
+mod subject;
+
+use crate::args::Command;
+
+/// Returns whether a command passes a job's own exit code on, so that its own failures have a code apart.
+pub fn passes_job_exit_on(command: &Command) -> bool {
+    match command {
+        Command::Run(_) => true,
+        Command::Submit(args) => args.wait,
+        _ => false,
+    }
+}
+
+/// Names a message's form where its replica did not.
+fn schema(field: &mut String, name: &str) {
+    if field.is_empty() {
+        *field = name.into();
+    }
+}

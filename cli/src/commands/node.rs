@@ -1,0 +1,108 @@
+//! `bursar node`: machines with GPUs.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use proto::v1::{IssueNodeTokenRequest, ListNodesRequest, ShowNodeRequest};
+
+use crate::codes;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::form::duration;
+use crate::render;
+use crate::secret::Token;
+use crate::shell::Shell;
+
+/// Arguments of `node`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the nodes: what runs there, what is idle, their health
+    List,
+    /// Show one node with its GPUs
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Make a token for one node to join with, once
+    Token(MakeToken),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  bursar node token node-07 --file node-07.token\n  (on the node)  bursar agent --name node-07 --join-token-file node-07.token ..."
+)]
+struct MakeToken {
+    /// The name the node gets
+    name: String,
+    /// The pool it joins
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    pool: String,
+    /// How long the token is good
+    #[arg(long, value_name = "DURATION", default_value = "1h", allow_hyphen_values = true)]
+    valid: String,
+    /// Write the token to this file (mode 0600) instead of printing it
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When it is refused, or no replica answers.
+pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
+    match args.action {
+        Action::List => list(shell).await,
+        Action::Show { name } => show(shell, name).await,
+        Action::Token(args) => token(shell, args).await,
+    }
+}
+
+async fn list(shell: &Shell) -> Result<Exit, Failure> {
+    let mut view = shell.client()?.list_nodes(ListNodesRequest { read: None }).await?;
+    super::schema(&mut view.schema, "nodes/v1");
+    let names: Vec<String> = view.nodes.iter().map(|node| node.name.clone()).collect();
+    shell.show_rows(&view, &view.nodes, &names, |look| render::node::nodes(&view, look))?;
+    Ok(Exit::Done)
+}
+
+async fn show(shell: &Shell, name: String) -> Result<Exit, Failure> {
+    let mut view = shell.client()?.show_node(ShowNodeRequest { read: None, name }).await?;
+    super::schema(&mut view.schema, "node/v1");
+    shell.show(&view, std::slice::from_ref(&view.name), |look| render::node::node(&view, look))?;
+    Ok(Exit::Done)
+}
+
+async fn token(shell: &Shell, args: MakeToken) -> Result<Exit, Failure> {
+    let valid = duration::parse(&args.valid)
+        .map_err(|what| Failure::new(codes::DURATION, format!("--valid: {what}")))?;
+    let client = shell.client()?;
+    let token = Token::make()?;
+    if let Some(path) = &args.file {
+        token.write(path)?;
+    }
+    let request = IssueNodeTokenRequest {
+        mark: Some(client.mark(None).await?),
+        name: args.name.clone(),
+        pool: args.pool,
+        token_hash: token.hash(),
+        valid_ms: valid.as_millis(),
+    };
+    let reply = client.issue_node_token(request).await?;
+    let until = shell.look.zone.full(reply.expires_at);
+    match args.file {
+        Some(path) => {
+            shell.say(&format!("{} may join once until {until}, with {}", args.name, path.display()))
+        }
+        None => {
+            shell.say(&format!("{} may join once until {until}, with this token, shown once:", args.name));
+            shell.print(&format!("{}\n", token.text()))?;
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,85 @@
+//! From the arguments to the exit code.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use crate::args::{Cli, Command};
+use crate::codes;
+use crate::commands;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::shell::Shell;
+
+/// Runs `bursar` with the process's own arguments.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(usage(&error).code()),
+    };
+    let style = Shell::error_style(&cli.global);
+    let passes_on = commands::passes_job_exit_on(&cli.command);
+    match dispatch(cli) {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(failure) => {
+            if failure.code != 0 {
+                // Nobody is left to tell if stderr is closed.
+                let _ = std::io::stderr().lock().write_all(failure.render(style).as_bytes());
+            }
+            let exit = if passes_on && failure.code != 0 { Exit::Client } else { failure.exit };
+            ExitCode::from(exit.code())
+        }
+    }
+}
+
+/// Prints what the parser says: help to stdout, a fault to stderr.
+fn usage(error: &clap::Error) -> Exit {
+    // Nobody is left to tell if the reader left.
+    let _ = error.print();
+    let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let is_run = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).is_some_and(|arg| arg == "run");
+    match (is_help, is_run) {
+        (true, _) => Exit::Done,
+        (false, true) => Exit::Client,
+        (false, false) => Exit::Usage,
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<Exit, Failure> {
+    let shell = Shell::new(cli.global);
+    match cli.command {
+        Command::Context(args) => commands::context::run(&shell, args),
+        Command::Completion(args) => commands::completion::run(&shell, args),
+        Command::Help(args) => commands::help::run(&shell, args),
+        Command::Version => commands::version::run(&shell),
+        command => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(|error| Failure::new(codes::PROCESS, "cannot start").why(error.to_string()))?;
+            runtime.block_on(speak(&shell, command))
+        }
+    }
+}
+
+/// Runs the commands that speak to a control plane.
+async fn speak(shell: &Shell, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Submit(args) => commands::submit::run(shell, args).await,
+        Command::Run(args) => commands::run::run(shell, args).await,
+        Command::Queue(args) => commands::queue::run(shell, args).await,
+        Command::Job(args) => commands::job::run(shell, args).await,
+        Command::Explain(args) => commands::explain::run(shell, args).await,
+        Command::Logs(args) => commands::logs::run(shell, args).await,
+        Command::Budget(args) => commands::budget::run(shell, args).await,
+        Command::Principal(args) => commands::principal::run(shell, args).await,
+        Command::Node(args) => commands::node::run(shell, args).await,
+        Command::Cluster(args) => commands::cluster::run(shell, args).await,
+        Command::Events(args) => commands::events::run(shell, args).await,
+        Command::Whoami => commands::whoami::run(shell).await,
+        Command::Context(_) | Command::Completion(_) | Command::Help(_) | Command::Version => Ok(Exit::Done),
+    }
+}

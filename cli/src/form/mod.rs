@@ -1,0 +1,12 @@
+//! How values are read from people and shown to them: durations, sizes, moments, GPU time, tables, colour.
+
+pub mod duration;
+pub mod gpu_time;
+pub mod moment;
+pub mod size;
+mod style;
+pub mod suggest;
+pub mod table;
+pub mod text;
+
+pub use style::Style;

@@ -1,0 +1,121 @@
+//! Why: the answer first, then the facts, then what would change it.
+
+use proto::v1::{AheadView, Explanation, LevelView};
+
+use super::words::{self, block};
+use crate::form::text::{count, ordinal, plain, wrap};
+use crate::shell::Look;
+
+/// Columns of text behind the headings.
+const WIDTH: usize = 86;
+const HEAD: usize = 13;
+
+/// Renders an explanation.
+pub fn explain(e: &Explanation, look: &Look) -> String {
+    let now = words::now(e.as_of.as_ref());
+    let mut out = head(e, look, now);
+    if !e.sentence.is_empty() {
+        out.push('\n');
+        out.push_str(&block("why", HEAD, &wrap(&plain(&e.sentence), WIDTH)));
+    }
+    for reason in e.reasons.iter().filter(|reason| reason.token != e.reason || reason.sentence != e.sentence)
+    {
+        let until =
+            reason.until_at.map_or(String::new(), |at| format!(", until {}", look.zone.short(at, now)));
+        let text =
+            format!("{} ({}{until}; {})", plain(&reason.sentence), reason.token, who(&reason.changeable_by));
+        out.push_str(&block("also", HEAD, &wrap(&text, WIDTH)));
+    }
+    for group in &e.facts {
+        let lines: Vec<String> = group
+            .facts
+            .iter()
+            .map(|fact| {
+                let at = fact.at.map_or(String::new(), |at| format!("  {}", look.zone.short(at, now)));
+                format!("{:<24} {}{at}", plain(&fact.what), plain(&fact.value)).trim_end().to_string()
+            })
+            .collect();
+        out.push_str(&group_block(&plain(&group.title), &lines));
+    }
+    out.push_str(&order(e));
+    if !e.levels.is_empty() {
+        out.push_str(&group_block("levels", &e.levels.iter().map(level).collect::<Vec<_>>()));
+    }
+    if !e.would_change.is_empty() {
+        let lines: Vec<String> = e.would_change.iter().flat_map(|line| wrap(&plain(line), WIDTH)).collect();
+        out.push_str("\nwould change it\n");
+        out.push_str(&lines.iter().map(|line| format!("  {line}\n")).collect::<String>());
+    }
+    if let Some(decision) = &e.decision {
+        let at = e.decided_at.map_or(String::new(), |at| format!(", {}", look.zone.clock(at)));
+        out.push_str(&format!("decision {decision}{at}\n"));
+    }
+    out
+}
+
+fn head(e: &Explanation, look: &Look, now: u64) -> String {
+    let name = if e.name.is_empty() { String::new() } else { format!(" {}", plain(&e.name)) };
+    let mut line = format!("{}{name} is {} ({})", plain(&e.subject), e.state.to_uppercase(), e.reason);
+    if let Some(since) = e.since_at {
+        line.push_str(&format!(" since {}", look.zone.short(since, now)));
+    }
+    if let Some(until) = e.protected_until_at.filter(|until| *until > now) {
+        line.push_str(&format!(", protected until {}", look.zone.short(until, now)));
+    }
+    line.push('\n');
+    if !e.changeable_by.is_empty() {
+        line.push_str(&format!("who can change it: {}\n", e.changeable_by.join(", ")));
+    }
+    line
+}
+
+fn who(by: &str) -> String {
+    match by {
+        "" | "nobody" => "nobody can change it, it ends by itself".into(),
+        by => format!("{by} can change it"),
+    }
+}
+
+fn group_block(title: &str, lines: &[String]) -> String {
+    if title.chars().count() < HEAD {
+        return block(title, HEAD, lines);
+    }
+    let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+    format!("{title}\n{lines}")
+}
+
+fn order(e: &Explanation) -> String {
+    let Some(place) = e.place else { return String::new() };
+    let mut lines = vec![match e.ahead.len() {
+        0 => format!("{}; nobody waits ahead", ordinal(place)),
+        _ => format!("{}; ahead of it (lower use goes first):", ordinal(place)),
+    }];
+    lines.extend(e.ahead.iter().map(ahead));
+    let told = u32::try_from(e.ahead.len()).unwrap_or(u32::MAX);
+    if place > told.saturating_add(1) && told > 0 {
+        lines.push(format!("and {} more", place - 1 - told));
+    }
+    block("order", HEAD, &lines)
+}
+
+fn ahead(a: &AheadView) -> String {
+    let numbers = match (&a.theirs, &a.mine) {
+        (Some(theirs), Some(mine)) => format!("{} < {}", words::use_of(theirs), words::use_of(mine)),
+        _ => "same budget: turn, then first submission".into(),
+    };
+    format!(
+        "{} {} ({}, {}): {numbers}",
+        a.job,
+        plain(&a.name),
+        plain(&a.budget),
+        count(u64::from(a.gpus), "GPU")
+    )
+}
+
+fn level(level: &LevelView) -> String {
+    let chosen = level.chosen.as_ref().map_or(String::new(), words::use_of);
+    match &level.next {
+        Some(next) => format!("{chosen} before {}", words::use_of(next)),
+        None => format!("{chosen}, the only one with work"),
+    }
+}

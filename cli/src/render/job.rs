@@ -1,0 +1,156 @@
+//! One job: its terms, its attempts, its end.
+
+use proto::v1::{AttemptView, JobView};
+
+use super::words::{self, block};
+use crate::form::table::Table;
+use crate::form::text::{count, cut, plain, wrap};
+use crate::form::{duration, gpu_time};
+use crate::shell::Look;
+
+/// Renders a job.
+pub fn job(job: &JobView, look: &Look) -> String {
+    let now = words::now(job.as_of.as_ref());
+    let mut out = format!("{} {} is {}", job.job, plain(&job.name), super::jobs::state(job).to_uppercase());
+    if !job.reason.is_empty() {
+        out.push_str(&format!(" ({})", job.reason));
+    }
+    if let Some(since) = job.ended_at.or(job.since_at) {
+        out.push_str(&format!(" since {}", look.zone.short(since, now)));
+    }
+    out.push_str("\n\n");
+    for (name, lines) in rows(job, look, now) {
+        out.push_str(&block(&format!("  {name}"), 15, &lines));
+    }
+    if !job.attempts.is_empty() {
+        out.push('\n');
+        out.push_str(&attempts(job, look, now));
+    }
+    let next = if job.state == "ended" { "bursar logs" } else { "bursar logs -f" };
+    out.push_str(&format!("\nnext   bursar explain {0}     {next} {0}\n", job.job));
+    out
+}
+
+fn rows(job: &JobView, look: &Look, now: u64) -> Vec<(&'static str, Vec<String>)> {
+    let mut rows = vec![
+        ("budget", vec![plain(&job.budget)]),
+        ("user", vec![format!("{}, runs as {}", plain(&job.user), plain(&job.account))]),
+        ("submitted", vec![look.zone.full(job.submitted_at)]),
+        ("needs", vec![shape(job)]),
+        ("terms", wrap(&terms(job), 80)),
+        ("charged", vec![format!("{} GPU-h", gpu_time::hours(&job.charged_milli_gpu_ms))]),
+    ];
+    if let (Some(end), Some(at)) = (&job.end, job.ended_at) {
+        let exit = job.exit.as_ref().map_or(String::new(), |exit| format!(", {}", words::exit(exit)));
+        rows.push(("ended", vec![format!("{end} at {}{exit}", look.zone.short(at, now))]));
+    }
+    if let Some(launch) = &job.launch {
+        let what = match &launch.script {
+            Some(script) => format!("a script of {}", count(line_count(script), "line")),
+            None => launch.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+        };
+        rows.push(("runs", vec![if look.is_wide { plain(&what) } else { cut(&plain(&what), 84) }]));
+        rows.push(("in", vec![plain(&launch.working_dir)]));
+        if !launch.env_names.is_empty() {
+            rows.push(("with", vec![plain(&launch.env_names.join(", "))]));
+        }
+    }
+    rows
+}
+
+fn line_count(text: &str) -> u64 {
+    u64::try_from(text.lines().count()).unwrap_or(u64::MAX)
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) { word.into() } else { format!("'{word}'") }
+}
+
+fn shape(job: &JobView) -> String {
+    let Some(shape) = &job.shape else { return count(u64::from(job.gpus), "GPU") };
+    let gpus = count(u64::from(job.gpus), "GPU");
+    let mut text = match shape.nodes {
+        1 => format!("{gpus} on one node"),
+        nodes => format!("{gpus}: {nodes} nodes x {}", shape.gpus_per_node),
+    };
+    if let Some(gpu_type) = &shape.gpu_type {
+        text.push_str(&format!(", {}", plain(gpu_type)));
+    }
+    if let Some(cpus) = shape.cpus {
+        text.push_str(&format!(", {}", count(u64::from(cpus), "core")));
+    }
+    if let Some(memory) = shape.memory_bytes {
+        text.push_str(&format!(", {}", crate::form::size::show(memory)));
+    }
+    text
+}
+
+fn terms(job: &JobView) -> String {
+    let mut terms = vec![match job.tier.as_str() {
+        "free" => "free tier: not charged, never protected".into(),
+        _ => format!("protected {} from its start", duration::long(job.min_runtime_ms)),
+    }];
+    if let Some(limit) = job.time_limit_ms {
+        terms.push(format!("time limit {}", duration::long(limit)));
+    }
+    terms.push(if job.resumable { "resumable".into() } else { "not resumable".into() });
+    if job.retries > 0 {
+        terms.push(format!("{} of {} retries used", job.retries_used, job.retries));
+    }
+    if !job.turn.is_empty() && job.turn != "normal" {
+        terms.push(format!("turn {}", job.turn));
+    }
+    terms.join(", ")
+}
+
+fn attempts(job: &JobView, look: &Look, now: u64) -> String {
+    let mut headings =
+        vec!["ATTEMPT", "NODE", "GPUS", "STATE", "STARTED", "PROTECTED", "ENDED", "HOW", ">GPU-H"];
+    if look.is_wide {
+        headings.extend(["PLACED", "DECISION", "DETAIL"]);
+    }
+    let mut table = Table::new(&headings);
+    for attempt in &job.attempts {
+        table.row(attempt_row(job.job, attempt, look, now));
+    }
+    table.render()
+}
+
+fn attempt_row(job: u32, a: &AttemptView, look: &Look, now: u64) -> Vec<String> {
+    let at = |moment: Option<u64>| moment.map_or("-".into(), |at| look.zone.short(at, now));
+    let how = match (&a.end, &a.exit, &a.stop) {
+        (Some(end), Some(exit), _) if end == "exited" => words::exit(exit),
+        (Some(end), Some(exit), _) => format!("{end}, {}", words::exit(exit)),
+        (Some(end), None, _) => end.clone(),
+        (None, _, Some(stop)) => stop.clone(),
+        (None, _, None) => "-".into(),
+    };
+    let slots: Vec<String> = a.slots.iter().map(u32::to_string).collect();
+    let mut cells = vec![
+        format!("{job}.{}", a.attempt),
+        if look.is_wide { a.node.clone() } else { cut(&a.node, 12) },
+        format!("{} ({})", a.gpus, ranges(&slots, &a.slots)),
+        a.state.clone(),
+        at(a.started_at),
+        at(a.protected_until_at),
+        at(a.ended_at),
+        if look.is_wide { how } else { cut(&how, 20) },
+        gpu_time::hours(&a.charged_milli_gpu_ms),
+    ];
+    if look.is_wide {
+        cells.push(look.zone.clock(a.placed_at));
+        cells.push(a.decision.clone());
+        cells.push(a.detail.clone().unwrap_or_default());
+    }
+    cells
+}
+
+/// Returns slots as `0-3` where they are a run, as a list where not.
+fn ranges(texts: &[String], slots: &[u32]) -> String {
+    let is_run = slots.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+    match (texts.first(), texts.last()) {
+        (Some(first), Some(last)) if is_run && texts.len() > 2 => format!("{first}-{last}"),
+        _ => texts.join(","),
+    }
+}

@@ -1,0 +1,65 @@
+//! Jobs as a list.
+
+use proto::v1::{JobList, JobView};
+
+use super::words;
+use crate::form::gpu_time;
+use crate::form::table::Table;
+use crate::form::text::cut;
+use crate::shell::Look;
+
+/// Renders a list of jobs.
+pub fn jobs(list: &JobList, look: &Look) -> String {
+    if list.jobs.is_empty() {
+        return format!("{}no jobs\n", words::as_of(list.as_of.as_ref(), look));
+    }
+    let mut headings = vec![">JOB", "NAME", "USER", "BUDGET", ">GPUS", "TIER", "STATE", "SINCE", "WHERE"];
+    if look.is_wide {
+        headings.extend(["REASON", ">GPU-H", "SUBMITTED"]);
+    }
+    let now = words::now(list.as_of.as_ref());
+    let mut table = Table::new(&headings);
+    for job in &list.jobs {
+        let size = |width: usize, text: &str| if look.is_wide { text.into() } else { cut(text, width) };
+        let mut cells = vec![
+            job.job.to_string(),
+            size(16, &job.name),
+            size(10, &job.user),
+            size(20, &job.budget),
+            job.gpus.to_string(),
+            words::tier(&job.tier).into(),
+            size(14, &state(job)),
+            job.since_at.map_or(String::new(), |at| look.zone.short(at, now)),
+            size(10, place(job)),
+        ];
+        if look.is_wide {
+            cells.push(job.reason.clone());
+            cells.push(gpu_time::hours(&job.charged_milli_gpu_ms));
+            cells.push(look.zone.short(job.submitted_at, now));
+        }
+        table.row(cells);
+    }
+    let mut out = table.render();
+    if list.left_out > 0 {
+        out.push_str(&format!("and {} more: --limit N shows more of them\n", list.left_out));
+    }
+    out
+}
+
+/// Returns a job's state, or its end where it has ended; with the tier of its protection while it runs.
+pub fn state(job: &JobView) -> String {
+    match (job.state.as_str(), &job.end) {
+        ("ended", Some(end)) => end.clone(),
+        ("running", _) => job.reason.split_once('.').map_or("running".into(), |(_, how)| match how {
+            "free" => "running".into(),
+            how => how.to_string(),
+        }),
+        (state, _) => state.into(),
+    }
+}
+
+/// Returns where a live job is.
+fn place(job: &JobView) -> &str {
+    let is_live = job.state != "ended" && job.state != "waiting" && job.state != "held";
+    job.attempts.last().filter(|_| is_live).map_or("", |attempt| attempt.node.as_str())
+}

@@ -1,0 +1,15 @@
+//! Screens: pure functions from the messages of a control plane to text of at most 100 columns.
+
+pub mod budget;
+pub mod cluster;
+pub mod events;
+pub mod explain;
+pub mod job;
+pub mod jobs;
+pub mod node;
+pub mod principal;
+pub mod queue;
+pub mod receipt;
+#[cfg(test)]
+mod tests;
+mod words;

@@ -1,0 +1,130 @@
+//! The line, in the order in which jobs start.
+
+use proto::v1::{QueueRow, QueueView};
+
+use super::words;
+use crate::form::duration;
+use crate::form::gpu_time;
+use crate::form::table::Table;
+use crate::form::text::{cut, plain};
+use crate::shell::Look;
+
+/// Renders the line.
+pub fn queue(view: &QueueView, look: &Look) -> String {
+    let mut out = String::new();
+    for pool in &view.pools {
+        out.push_str(&words::pool(pool));
+        out.push('\n');
+    }
+    out.push_str(&words::as_of(view.as_of.as_ref(), look));
+    if let Some(why) = &view.safe_mode {
+        out.push_str(&format!("safe mode: no job is started ({})\n", plain(why)));
+    }
+    if view.rows.is_empty() {
+        out.push_str("nobody waits\n");
+        return out;
+    }
+    out.push_str("order = use of allocation, compared level by level; lower goes first\n\n");
+    out.push_str(&rows(view, look));
+    if view.left_out > 0 {
+        out.push_str(&format!("and {} more: --top N shows more of them\n", view.left_out));
+    }
+    if let Some(note) = note(&view.rows) {
+        out.push_str(&format!("\nnote: {note}\n"));
+    }
+    out
+}
+
+/// Columns of a terminal that no screen goes beyond.
+const COLUMNS: usize = 100;
+
+/// How wide name, budget, use and reason may be: tried in order until the table fits.
+const WIDTHS: [[usize; 4]; 5] =
+    [[20, 24, 26, 22], [14, 20, 20, 22], [12, 18, 18, 15], [10, 14, 18, 12], [8, 12, 11, 10]];
+
+fn rows(view: &QueueView, look: &Look) -> String {
+    let mut table = String::new();
+    for widths in WIDTHS {
+        table = rows_in(view, look, widths);
+        if look.is_wide || table.lines().all(|line| line.chars().count() <= COLUMNS) {
+            break;
+        }
+    }
+    table
+}
+
+fn rows_in(view: &QueueView, look: &Look, widths: [usize; 4]) -> String {
+    let mut headings =
+        vec![">#", ">JOB", "NAME", "BUDGET", ">GPUS", ">MIN", "USE BY LEVEL", ">HEADROOM", ">WAIT", "NOW"];
+    if look.is_wide {
+        headings.insert(3, "USER");
+        headings.push("SUBMITTED");
+        headings.push("WHY");
+    }
+    let now = words::now(view.as_of.as_ref());
+    let mut table = Table::new(&headings);
+    for row in &view.rows {
+        let is_free = row.tier == "free";
+        let size = |width: usize, text: &str| if look.is_wide { text.into() } else { cut(text, width) };
+        let headroom =
+            row.use_by_level.last().map_or("-".into(), |leaf| gpu_time::hours(&leaf.headroom_milli_gpu_ms));
+        let mut cells = vec![
+            if row.place == 0 { "-".into() } else { row.place.to_string() },
+            row.job.to_string(),
+            size(widths[0], &row.name),
+            size(widths[1], &row.budget),
+            row.gpus.to_string(),
+            if is_free { "-".into() } else { duration::short(row.min_runtime_ms) },
+            if is_free { "free tier".into() } else { size(widths[2], &levels(row)) },
+            if is_free { "-".into() } else { headroom },
+            duration::wait(now.saturating_sub(row.waiting_since_at)),
+            size(widths[3], &words::reason(&row.reason)),
+        ];
+        if look.is_wide {
+            cells.insert(3, row.user.clone());
+            cells.push(look.zone.short(row.submitted_at, now));
+            cells.push(row.sentence.clone());
+        }
+        table.row(cells);
+    }
+    table.render()
+}
+
+/// Returns use from the top level down to the leaf, the root left out: `0.68 > 0.54`.
+fn levels(row: &QueueRow) -> String {
+    let levels: Vec<String> = row.use_by_level.iter().map(|level| gpu_time::usage(level.use_ppm)).collect();
+    levels.join(" > ")
+}
+
+/// Returns why two neighbours stand as they do, where their leaf numbers alone look wrong.
+fn note(rows: &[QueueRow]) -> Option<String> {
+    let funded: Vec<&QueueRow> = rows.iter().filter(|row| row.tier != "free").collect();
+    funded.windows(2).find_map(|pair| {
+        let (one, other) = (&pair[0], &pair[1]);
+        let (first, second) = (one.use_by_level.last()?, other.use_by_level.last()?);
+        let (low, high) = (first.use_ppm?, second.use_ppm?);
+        if low <= high || one.budget == other.budget {
+            return None;
+        }
+        let parted = one
+            .use_by_level
+            .iter()
+            .zip(&other.use_by_level)
+            .position(|(mine, theirs)| mine.budget != theirs.budget)?;
+        let (mine, theirs) = (&one.use_by_level[parted], &other.use_by_level[parted]);
+        if parted + 1 == one.use_by_level.len().min(other.use_by_level.len()) {
+            return None;
+        }
+        Some(format!(
+            "{} ({}) goes before {} ({}): they part higher up, {} {}, {} {}",
+            words::leaf(&one.budget),
+            gpu_time::usage(Some(low)),
+            words::leaf(&other.budget),
+            gpu_time::usage(Some(high)),
+            words::leaf(&mine.budget),
+            gpu_time::usage(mine.use_ppm),
+            words::leaf(&theirs.budget),
+            gpu_time::usage(theirs.use_ppm),
+        ))
+    })
+}

@@ -1,0 +1,634 @@
+use proto::v1::{
+    AheadView, AsOf, AttemptView, BudgetChange, BudgetPlanReply, BudgetPoolView, BudgetRow, BudgetTreeView,
+    ClusterView, EventView, ExitView, Explanation, Fact, FactGroup, GpuView, JobList, JobView, LaunchView,
+    LevelView, NodeList, NodeView, PoolView, PrincipalList, PrincipalView, QueueRow, QueueView, ReasonView,
+    Receipt, ReplicaView, Shape, UseView,
+};
+
+use crate::form::moment::Zone;
+use crate::shell::Look;
+
+const GPU_HOUR: i128 = 3_600_000_000;
+/// 14:02:11 on the 29th of November 2026, UTC.
+const NOW: u64 = 1_795_960_931_000;
+
+fn look() -> Look {
+    Look { zone: Zone::utc(), is_wide: false }
+}
+
+fn wide() -> Look {
+    Look { is_wide: true, ..look() }
+}
+
+fn as_of() -> Option<AsOf> {
+    Some(AsOf { index: 8_841_195, time_at: NOW, replica: 1, stale: false })
+}
+
+fn hours(gpu_hours: i128) -> String {
+    (gpu_hours * GPU_HOUR).to_string()
+}
+
+fn usage(budget: &str, ppm: u64, headroom: i128) -> UseView {
+    UseView {
+        budget: budget.into(),
+        charged_milli_gpu_ms: hours(100),
+        set_aside_milli_gpu_ms: "0".into(),
+        allocation_milli_gpu_ms: hours(headroom + 100),
+        use_ppm: Some(ppm),
+        headroom_milli_gpu_ms: hours(headroom),
+    }
+}
+
+fn check(text: &str, expected: &str) {
+    assert_eq!(text, expected);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
+        assert_eq!(line, line.trim_end());
+    }
+}
+
+fn receipt() -> Receipt {
+    Receipt {
+        schema: "receipt/v1".into(),
+        job: 4190,
+        name: "sft-think-7b".into(),
+        submitted_at: NOW,
+        budget: "language/posttrain".into(),
+        tier: "funded".into(),
+        tier_source: "submission".into(),
+        r#use: Some(usage("language/posttrain", 780_000, 1419)),
+        min_runtime_ms: 14_400_000,
+        gpus: 64,
+        set_aside_milli_gpu_ms: hours(256),
+        resumable: true,
+        resumable_source: "submission".into(),
+        grace_ms: 120_000,
+        place: 3,
+        gpus_ahead: 48,
+        warnings: vec!["the minimum runtime is shorter than restart and checkpoint interval".into()],
+        turn: "normal".into(),
+        time_limit_ms: Some(259_200_000),
+    }
+}
+
+#[test]
+fn receipt_states_the_terms_in_force() {
+    let text = super::receipt::receipt(&receipt(), "min_runtime in train.yaml", "SIGTERM", &look());
+    check(
+        &text,
+        "job 4190  sft-think-7b  accepted 14:02
+
+  budget       language/posttrain      use 0.78 of its allocation (lower goes first)
+  tier         funded                  from min_runtime in train.yaml
+  charge       64 GPUs x 4 h = 256 GPU-h set aside at its start; then as it runs
+               headroom 1,419 -> 1,163 GPU-h
+  protection   4 h from its start, then interruptible; on preemption SIGTERM, 2 min grace, requeued
+  time limit   3 d, counted from the start of each attempt
+  order        3rd; the 2 jobs ahead need 48 GPUs
+  warning      the minimum runtime is shorter than restart and checkpoint interval
+
+next   bursar explain 4190     bursar logs -f 4190
+",
+    );
+}
+
+#[test]
+fn receipt_of_the_free_tier_names_no_charge() {
+    let free = Receipt {
+        tier: "free".into(),
+        min_runtime_ms: 0,
+        set_aside_milli_gpu_ms: "0".into(),
+        grace_ms: 15_000,
+        place: 1,
+        resumable: false,
+        warnings: vec![],
+        time_limit_ms: None,
+        ..receipt()
+    };
+    check(
+        &super::receipt::receipt(&free, "--unallocated", "SIGUSR1", &look()),
+        "job 4190  sft-think-7b  accepted 14:02
+
+  budget       language/posttrain      use 0.78 of its allocation (lower goes first)
+  tier         free tier               from --unallocated
+  charge       none: the free tier is not charged
+  protection   none; on preemption SIGUSR1, 15 s grace, ended: not resumable
+  order        1st
+
+next   bursar explain 4190     bursar logs -f 4190
+",
+    );
+}
+
+fn pool() -> PoolView {
+    PoolView {
+        name: "h100-a".into(),
+        gpus: 256,
+        protected: 152,
+        interruptible: 56,
+        free_tier: 40,
+        idle: 0,
+        unavailable: 8,
+        changing: 0,
+    }
+}
+
+fn row(
+    place: u32,
+    job: u32,
+    name: &str,
+    budget: &str,
+    gpus: u32,
+    levels: Vec<UseView>,
+    reason: &str,
+) -> QueueRow {
+    QueueRow {
+        place,
+        job,
+        name: name.into(),
+        user: "pia".into(),
+        budget: budget.into(),
+        gpus,
+        tier: if levels.is_empty() { "free".into() } else { "funded".into() },
+        min_runtime_ms: 7_200_000,
+        use_by_level: levels,
+        submitted_at: NOW - 240_000,
+        waiting_since_at: NOW - 240_000,
+        reason: reason.into(),
+        sentence: "a sentence".into(),
+    }
+}
+
+#[test]
+fn queue_shows_the_numbers_it_is_sorted_by() {
+    let robotics = |leaf, ppm, headroom| vec![usage("robotics", 680_000, 4180), usage(leaf, ppm, headroom)];
+    let language = vec![usage("language", 970_000, 667), usage("language/posttrain", 780_000, 1419)];
+    let view = QueueView {
+        schema: "queue/v1".into(),
+        as_of: as_of(),
+        pools: vec![pool()],
+        rows: vec![
+            row(
+                1,
+                4189,
+                "ppo-sweep-3",
+                "robotics/sim-rl",
+                16,
+                robotics("robotics/sim-rl", 540_000, 3561),
+                "waiting.capacity",
+            ),
+            row(
+                2,
+                4191,
+                "grasp-it",
+                "robotics/grasp",
+                8,
+                robotics("robotics/grasp", 880_000, 619),
+                "waiting.order",
+            ),
+            row(
+                3,
+                4190,
+                "sft-think-7b-with-a-long-name",
+                "language/posttrain",
+                64,
+                language,
+                "waiting.order",
+            ),
+            row(4, 4181, "grasp-ablate", "robotics/grasp", 8, vec![], "waiting.idle"),
+        ],
+        left_out: 2,
+        safe_mode: None,
+    };
+    check(
+        &super::queue::queue(&view, &look()),
+        "h100-a  256 GPUs: 152 protected, 56 interruptible, 40 free tier, 8 unavailable, 0 idle
+as of 14:02:11
+order = use of allocation, compared level by level; lower goes first
+
+#   JOB  NAME          BUDGET              GPUS  MIN  USE BY LEVEL  HEADROOM  WAIT  NOW
+1  4189  ppo-sweep-3   robotics/sim-rl       16   2h  0.68 > 0.54      3,561  0:04  nodes are away
+2  4191  grasp-it      robotics/grasp         8   2h  0.68 > 0.88        619  0:04  others go first
+3  4190  sft-think-7…  language/posttrain    64   2h  0.97 > 0.78      1,419  0:04  others go first
+4  4181  grasp-ablate  robotics/grasp         8    -  free tier            -  0:04  none idle
+and 2 more: --top N shows more of them
+
+note: grasp (0.88) goes before posttrain (0.78): they part higher up, robotics 0.68, language 0.97
+",
+    );
+    assert!(super::queue::queue(&view, &wide()).contains("a sentence"));
+    let nobody = QueueView { rows: vec![], left_out: 0, ..view };
+    assert!(super::queue::queue(&nobody, &look()).ends_with("nobody waits\n"));
+}
+
+fn attempt() -> AttemptView {
+    AttemptView {
+        attempt: 1,
+        node: "node-02".into(),
+        gpus: 4,
+        slots: vec![0, 1, 2, 3],
+        state: "past".into(),
+        placed_at: NOW - 600_000,
+        go_at: Some(NOW - 600_000),
+        started_at: Some(NOW - 599_000),
+        protected_until_at: Some(NOW - 300_000),
+        ended_at: Some(NOW - 60_000),
+        end: Some("exited".into()),
+        exit: Some(ExitView { kind: "code".into(), value: 3 }),
+        charged_milli_gpu_ms: hours(2),
+        decision: "d12.0".into(),
+        detail: None,
+        stop: None,
+    }
+}
+
+fn job() -> JobView {
+    JobView {
+        schema: "job/v1".into(),
+        as_of: as_of(),
+        job: 4190,
+        name: "sft-think-7b".into(),
+        user: "pia".into(),
+        account: "pia".into(),
+        budget: "language/posttrain".into(),
+        tier: "funded".into(),
+        state: "ended".into(),
+        reason: "ended.failed".into(),
+        since_at: Some(NOW - 60_000),
+        submitted_at: NOW - 610_000,
+        shape: Some(Shape { nodes: 1, gpus_per_node: 4, ..Shape::default() }),
+        gpus: 4,
+        min_runtime_ms: 300_000,
+        time_limit_ms: Some(3_600_000),
+        resumable: true,
+        turn: "first".into(),
+        grace_ms: 30_000,
+        retries: 1,
+        retries_used: 1,
+        charged_milli_gpu_ms: hours(2),
+        attempts: vec![attempt()],
+        end: Some("failed".into()),
+        exit: Some(ExitView { kind: "code".into(), value: 3 }),
+        ended_at: Some(NOW - 60_000),
+        launch: Some(LaunchView {
+            command: vec!["python3".into(), "train.py".into(), "a b".into()],
+            script: None,
+            working_dir: "/home/pia".into(),
+            output: None,
+            env_names: vec!["A".into()],
+        }),
+    }
+}
+
+#[test]
+fn job_shows_terms_attempts_and_end() {
+    check(
+        &super::job::job(&job(), &look()),
+        "4190 sft-think-7b is FAILED (ended.failed) since 14:01
+
+  budget       language/posttrain
+  user         pia, runs as pia
+  submitted    2026-11-29 13:52:01 +00:00
+  needs        4 GPUs on one node
+  terms        protected 5 min from its start, time limit 1 h, resumable, 1 of 1 retries used,
+               turn first
+  charged      2 GPU-h
+  ended        failed at 14:01, exit code 3
+  runs         python3 train.py 'a b'
+  in           /home/pia
+  with         A
+
+ATTEMPT  NODE     GPUS     STATE  STARTED  PROTECTED  ENDED  HOW          GPU-H
+4190.1   node-02  4 (0-3)  past   13:52    13:57      14:01  exit code 3      2
+
+next   bursar explain 4190     bursar logs 4190
+",
+    );
+}
+
+#[test]
+fn jobs_are_listed_one_a_line() {
+    let running = JobView {
+        state: "running".into(),
+        reason: "running.protected".into(),
+        name: "a name \u{1b}[31m that is hostile and long".into(),
+        end: None,
+        ..job()
+    };
+    let list = JobList { schema: String::new(), as_of: as_of(), jobs: vec![running, job()], left_out: 0 };
+    check(
+        &super::jobs::jobs(&list, &look()),
+        " JOB  NAME                   USER  BUDGET              GPUS  TIER    STATE      SINCE  WHERE
+4190  a name \\u{1b}[31m th…  pia   language/posttrain     4  funded  protected  14:01  node-02
+4190  sft-think-7b           pia   language/posttrain     4  funded  failed     14:01
+",
+    );
+}
+
+#[test]
+fn explanation_answers_first() {
+    let explanation = Explanation {
+        schema: String::new(),
+        as_of: as_of(),
+        subject: "4190".into(),
+        job: Some(4190),
+        name: "sft-think-7b".into(),
+        state: "waiting".into(),
+        reason: "waiting.order".into(),
+        sentence: "others go first".into(),
+        since_at: Some(NOW),
+        changeable_by: vec!["budget owner".into()],
+        reasons: vec![
+            ReasonView {
+                token: "waiting.order".into(),
+                sentence: "others go first".into(),
+                changeable_by: "budget owner".into(),
+                until_at: None,
+            },
+            ReasonView {
+                token: "waiting.protection".into(),
+                sentence: "64 GPUs are protected".into(),
+                changeable_by: "nobody".into(),
+                until_at: Some(NOW + 60_000),
+            },
+        ],
+        facts: vec![FactGroup {
+            title: "what it needs".into(),
+            facts: vec![Fact { what: "GPUs".into(), value: "64 on one node".into(), at: None }],
+        }],
+        ahead: vec![
+            AheadView {
+                job: 4188,
+                name: "rollout".into(),
+                budget: "science/agents".into(),
+                gpus: 32,
+                theirs: Some(usage("science", 580_000, 1)),
+                mine: Some(usage("language", 970_000, 1)),
+            },
+            AheadView {
+                job: 4170,
+                name: "own".into(),
+                budget: "language/posttrain".into(),
+                gpus: 1,
+                theirs: None,
+                mine: None,
+            },
+        ],
+        levels: vec![LevelView {
+            chosen: Some(usage("science", 580_000, 1)),
+            next: Some(usage("language", 970_000, 1)),
+        }],
+        decision: Some("d12.0".into()),
+        decided_at: Some(NOW),
+        would_change: vec!["16 GPUs instead of 64: starts now".into()],
+        protected_until_at: None,
+        place: Some(3),
+    };
+    check(
+        &super::explain::explain(&explanation, &look()),
+        "4190 sft-think-7b is WAITING (waiting.order) since 14:02
+who can change it: budget owner
+
+why          others go first
+also         64 GPUs are protected (waiting.protection, until 14:03; nobody can change it, it ends
+             by itself)
+what it needs
+  GPUs                     64 on one node
+order        3rd; ahead of it (lower use goes first):
+             4188 rollout (science/agents, 32 GPUs): science 0.58 < language 0.97
+             4170 own (language/posttrain, 1 GPU): same budget: turn, then first submission
+levels       science 0.58 before language 0.97
+
+would change it
+  16 GPUs instead of 64: starts now
+decision d12.0, 14:02:11
+",
+    );
+}
+
+#[test]
+fn budgets_are_a_tree_with_its_direction_named() {
+    let row = |name: &str, depth, share_ppm, ppm, goes| BudgetRow {
+        budget: 1,
+        path: name.into(),
+        name: name.into(),
+        depth,
+        owner: Some("pi-s".into()),
+        members: vec!["ana".into()],
+        share_ppm,
+        r#use: Some(usage(name, ppm, 8447)),
+        free_tier_milli_gpu_ms: "0".into(),
+        goes,
+        closed: name == "grasp",
+        waiting_jobs: 2,
+        running_gpus: 4,
+    };
+    let view = BudgetTreeView {
+        schema: String::new(),
+        as_of: as_of(),
+        revision: 3,
+        window_ms: 604_800_000,
+        pools: vec![BudgetPoolView {
+            pool: "h100-a".into(),
+            gpus: 256,
+            rows: vec![
+                row("lab", 0, 1_000_000, 800_000, 0),
+                row("robotics", 1, 300_000, 680_000, 1),
+                row("sim-rl", 2, 180_000, 540_000, 1),
+                row("grasp", 2, 120_000, 880_000, 2),
+                row("language", 1, 500_000, 970_000, 2),
+                row("pretrain", 2, 125_000, 1_050_000, 1),
+            ],
+        }],
+        tree: None,
+    };
+    check(
+        &super::budget::tree(&view, &look()),
+        "7 d to Sun 29 Nov 14:02, h100-a, 256 GPUs installed = 43,008 GPU-h
+
+BUDGET              OWNER  SHARE  ALLOCATED  CHARGED   USE  HEADROOM  FREE TIER  GOES
+lab                 pi-s    100%      8,547      100  0.80     8,447          0
+├ robotics          pi-s     30%      8,547      100  0.68     8,447          0  1st
+│ ├ sim-rl          pi-s     18%      8,547      100  0.54     8,447          0    1st
+│ └ grasp (closed)  pi-s     12%      8,547      100  0.88     8,447          0    2nd
+└ language          pi-s     50%      8,547      100  0.97     8,447          0  2nd
+  └ pretrain        pi-s   12.5%      8,547      100  1.05     8,447          0    1st
+
+USE = charged / allocated in the window. Lower goes first. Free-tier time is not charged.
+Headroom is not saved up: hours leave the window after 7 d, used or not.
+",
+    );
+}
+
+#[test]
+fn a_plan_shows_before_and_after() {
+    let change = |kind: &str, before: &str, after: &str| BudgetChange {
+        path: "robotics/grasp".into(),
+        kind: kind.into(),
+        before: before.into(),
+        after: after.into(),
+    };
+    let plan = BudgetPlanReply {
+        schema: String::new(),
+        revision: 3,
+        changes: vec![change("share", "40 %", "30 %"), change("owner", "", "ldg")],
+    };
+    check(
+        &super::budget::plan(&plan, &look()),
+        "CHANGE  BUDGET          BEFORE  AFTER
+share   robotics/grasp  40 %    30 %
+owner   robotics/grasp          ldg
+
+2 changes to revision 3. Takes effect on the order at once; takes no protection back.
+",
+    );
+    let none = BudgetPlanReply { changes: vec![], ..plan };
+    check(&super::budget::plan(&none, &look()), "no difference: the tree is as the file says\n");
+}
+
+fn node() -> NodeView {
+    NodeView {
+        schema: String::new(),
+        as_of: as_of(),
+        node: 1,
+        name: "node-01".into(),
+        pool: "main".into(),
+        state: "ready".into(),
+        gpus: 8,
+        protected: 2,
+        interruptible: 0,
+        free_tier: 1,
+        idle: 5,
+        gpu_model: Some("H100".into()),
+        agent_version: "0.1.0".into(),
+        containment: "tree".into(),
+        simulated: true,
+        gpu_list: vec![GpuView {
+            slot: 0,
+            uuid: "GPU-00000000-0000-0000-0000-000000000000".into(),
+            model: "NVIDIA H100 80GB HBM3".into(),
+            state: "4190.1".into(),
+            holding: "protected".into(),
+            until_at: Some(NOW + 3_600_000),
+        }],
+        cpus: 96,
+        memory_bytes: 1 << 40,
+        machine: "m".into(),
+        boot: "b".into(),
+        ..NodeView::default()
+    }
+}
+
+#[test]
+fn nodes_show_what_runs_and_what_ails_them() {
+    let ailing = NodeView {
+        name: "node-02".into(),
+        state: "unreachable".into(),
+        trouble: vec!["gpu 3: one retired page".into(), "slow".into()],
+        ..node()
+    };
+    let list = NodeList { schema: String::new(), as_of: as_of(), nodes: vec![node(), ailing] };
+    check(
+        &super::node::nodes(&list, &look()),
+        "NODE     STATE        GPUS  PROTECTED  INTERRUPTIBLE  FREE TIER  IDLE  HEALTH            AGENT
+node-01  ready           8          2              0          1     5  ok                0.1.0
+node-02  unreachable     8          2              0          1     5  gpu 3: one reti…  0.1.0
+",
+    );
+    check(
+        &super::node::node(&node(), &look()),
+        "node-01 is READY
+
+  pool         main
+  GPUs         8 H100, simulated
+  machine      96 cores, 1 TiB
+  agent        0.1.0, process tree (weaker than cgroup)
+  health       ok
+
+GPU  UUID                                      MODEL                  STATE   HOLDING    UNTIL
+  0  GPU-00000000-0000-0000-0000-000000000000  NVIDIA H100 80GB HBM3  4190.1  protected  15:02
+",
+    );
+}
+
+#[test]
+fn cluster_shows_who_leads_and_who_lags() {
+    let replica = |replica, role: &str, behind| ReplicaView {
+        replica,
+        client: format!("127.0.0.1:740{replica}"),
+        peer: format!("127.0.0.1:741{replica}"),
+        role: role.into(),
+        version: Some("0.1.0".into()),
+        applied: Some(8_841_207 - behind),
+        behind: Some(behind),
+        trouble: None,
+    };
+    let view = ClusterView {
+        as_of: as_of(),
+        cluster: "c".into(),
+        epoch: 1,
+        replicas: vec![replica(1, "leader", 0), replica(2, "follower", 40_112)],
+        pools: vec![pool()],
+        agents_connected: 31,
+        agents: 32,
+        jobs_waiting: 3,
+        jobs_running: 12,
+        last_plan: Some("0.4 s ago, took 11 ms".into()),
+        alarms: vec!["r2 is far behind".into()],
+        ..ClusterView::default()
+    };
+    check(
+        &super::cluster::status(&view, &look()),
+        "accepting work, scheduling
+as of 14:02:11
+h100-a  256 GPUs: 152 protected, 56 interruptible, 40 free tier, 8 unavailable, 0 idle
+
+REPLICA  ROLE        APPLIED  BEHIND  VERSION  ADDRESS         TROUBLE
+r1       leader    8,841,207       0  0.1.0    127.0.0.1:7401
+r2       follower  8,801,095  40,112  0.1.0    127.0.0.1:7402
+
+agents   31 of 32 connected; 1 not
+jobs     3 waiting, 12 running
+plan     0.4 s ago, took 11 ms
+alarm    r2 is far behind
+",
+    );
+    let safe = ClusterView { safe_mode: Some("why".into()), ..view };
+    assert!(super::cluster::status(&safe, &look()).starts_with("SAFE MODE"));
+}
+
+#[test]
+fn principals_and_events_are_one_line_each() {
+    let one = PrincipalView {
+        name: "ana".into(),
+        account: "ana".into(),
+        operator: false,
+        revoked: false,
+        owns: vec![],
+        member_of: vec!["science/agents".into()],
+    };
+    let list = PrincipalList { schema: String::new(), as_of: as_of(), principals: vec![one.clone()] };
+    check(
+        &super::principal::principals(&list, &look()),
+        "NAME  ACCOUNT  ROLE  OWNS  MEMBER OF\nana   ana      user        science/agents\n",
+    );
+    check(
+        &super::principal::principal(&one),
+        "ana\n\n  jobs run as  ana\n  role         user\n  owns         -\n  member of    science/agents\n",
+    );
+    let event = EventView {
+        index: 12,
+        n: 0,
+        at: NOW,
+        kind: "job.started".into(),
+        actor: "leader".into(),
+        job: Some(4190),
+        attempt: Some(1),
+        sentence: "started on node-01".into(),
+        ..EventView::default()
+    };
+    check(
+        &super::events::event(&event, &look()),
+        "14:02:11  job.started        4190.1       started on node-01\n",
+    );
+}

@@ -1,0 +1,91 @@
+//! Words that several screens share.
+
+use proto::v1::{AsOf, ExitView, PoolView, UseView};
+
+use crate::form::gpu_time;
+use crate::shell::Look;
+use crate::submission::signal_name;
+
+/// Returns `as of 14:02:11`, and at which index if the answer may be old.
+pub fn as_of(as_of: Option<&AsOf>, look: &Look) -> String {
+    let Some(as_of) = as_of else { return String::new() };
+    let at = look.zone.clock(as_of.time_at);
+    let stale = if as_of.stale { ", may be old" } else { "" };
+    if look.is_wide || as_of.stale {
+        format!("as of {at}, index {}, replica {}{stale}\n", as_of.index, as_of.replica)
+    } else {
+        format!("as of {at}\n")
+    }
+}
+
+/// Returns the moment a view was made at; the end of time if unknown.
+pub fn now(as_of: Option<&AsOf>) -> u64 {
+    as_of.map_or(u64::MAX, |as_of| as_of.time_at)
+}
+
+/// Returns a tier's word.
+pub fn tier(tier: &str) -> &str {
+    match tier {
+        "free" => "free tier",
+        other => other,
+    }
+}
+
+/// Returns a budget and its use: `language/posttrain 0.78`.
+pub fn use_of(view: &UseView) -> String {
+    format!("{} {}", view.budget, gpu_time::usage(view.use_ppm))
+}
+
+/// Returns the last level of a path.
+pub fn leaf(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Returns how a process ended: `exit code 3`, `SIGTERM`.
+pub fn exit(exit: &ExitView) -> String {
+    match exit.kind.as_str() {
+        "code" => format!("exit code {}", exit.value),
+        "signal" => signal_name(exit.value),
+        _ => "exit unknown: nothing was left to tell it".into(),
+    }
+}
+
+/// Returns the counts of a pool: `32 GPUs: 8 protected, 24 idle`. What is zero is left out, but for idle.
+pub fn pool(pool: &PoolView) -> String {
+    let parts = [
+        (pool.protected, "protected"),
+        (pool.interruptible, "interruptible"),
+        (pool.free_tier, "free tier"),
+        (pool.changing, "changing hands"),
+        (pool.unavailable, "unavailable"),
+    ];
+    let parts = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}"));
+    let parts: Vec<String> = parts.chain([format!("{} idle", pool.idle)]).collect();
+    let gpus = crate::form::text::count(u64::from(pool.gpus), "GPU");
+    format!("{}  {gpus}: {}", crate::form::text::plain(&pool.name), parts.join(", "))
+}
+
+/// Returns a reason's token without its family, as words: `order`, `protection`, `not looked at yet`.
+pub fn reason(token: &str) -> String {
+    match token {
+        "waiting.evaluation" => "not looked at yet".into(),
+        "waiting.order" => "others go first".into(),
+        "waiting.capacity" => "nodes are away".into(),
+        "waiting.protection" => "GPUs are protected".into(),
+        "waiting.shape" => "GPUs in wrong places".into(),
+        "waiting.idle" => "none idle".into(),
+        "waiting.leader" => "no leader".into(),
+        other => other.split_once('.').map_or(other, |(_, rest)| rest).to_string(),
+    }
+}
+
+/// Returns `text` under a heading column: the first line behind `name`, the others below it.
+pub fn block(name: &str, width: usize, lines: &[String]) -> String {
+    let mut out = String::new();
+    for (n, line) in lines.iter().enumerate() {
+        let head = if n == 0 { name } else { "" };
+        out.push_str(format!("{head:<width$}{line}").trim_end());
+        out.push('\n');
+    }
+    out
+}

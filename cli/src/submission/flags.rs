@@ -1,0 +1,93 @@
+//! The flags of a submission; each goes before the file's field of the same name.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::file::Turn;
+
+/// Flags of `submit` and `run`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Flags {
+    /// The budget that pays: a leaf of the tree, like language/posttrain
+    #[arg(long, value_name = "BUDGET")]
+    pub budget: Option<String>,
+    /// A name for people
+    #[arg(long)]
+    pub name: Option<String>,
+    /// GPUs, on one node
+    #[arg(long, value_name = "N")]
+    pub gpus: Option<u32>,
+    /// Nodes
+    #[arg(long, value_name = "N", requires = "gpus_per_node")]
+    pub nodes: Option<u32>,
+    /// GPUs on each node
+    #[arg(long, value_name = "N")]
+    pub gpus_per_node: Option<u32>,
+    /// The GPU's name, or a part of it
+    #[arg(long, value_name = "TYPE")]
+    pub gpu_type: Option<String>,
+    /// Cores on each node [default: the GPUs' part of the node]
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<u32>,
+    /// Memory on each node, like 64GiB [default: the GPUs' part of the node]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub memory: Option<String>,
+    /// Time needed for real progress: protected, and charged, so long from its start
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, conflicts_with = "unallocated")]
+    pub min_runtime: Option<String>,
+    /// Free tier: not charged, never protected
+    #[arg(long)]
+    pub unallocated: bool,
+    /// Stop an attempt after so long
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    pub time_limit: Option<String>,
+    /// It goes on from a checkpoint when started again
+    #[arg(long, overrides_with = "not_resumable")]
+    pub resumable: bool,
+    /// It begins from nothing when started again
+    #[arg(long)]
+    pub not_resumable: bool,
+    /// From the notice of a preemption to the end
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    pub grace: Option<String>,
+    /// The signal of the notice [default: USR1, only if it is caught]
+    #[arg(long, value_name = "SIGNAL")]
+    pub signal: Option<String>,
+    /// How often it saves
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    pub checkpoint_every: Option<String>,
+    /// Which files are complete checkpoints
+    #[arg(long, value_name = "GLOB")]
+    pub checkpoint_glob: Option<String>,
+    /// The exit code that asks for another attempt
+    #[arg(long, value_name = "CODE")]
+    pub requeue_code: Option<u32>,
+    /// How often a failed attempt is tried again
+    #[arg(long, value_name = "N")]
+    pub retries: Option<u32>,
+    /// Order among the jobs of its own budget; means nothing to other budgets
+    #[arg(long, value_name = "TURN")]
+    pub turn: Option<Turn>,
+    /// The pool it must run in [default: any]
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// Where it runs; must exist on the node [default: here]
+    #[arg(long, value_name = "DIR")]
+    pub working_dir: Option<PathBuf>,
+    /// Its log file, instead of one that `bursar logs` reads; %j job, %a attempt, %r rank
+    #[arg(long, value_name = "PATH")]
+    pub output_file: Option<String>,
+    /// A variable of its environment, NAME=VALUE; repeat for more
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+    /// A file on the node whose content becomes a variable; repeat for more
+    #[arg(long, value_name = "NAME")]
+    pub secret: Vec<String>,
+    /// A name of your own for this submission: repeated within ten minutes it is not made twice
+    #[arg(long, value_name = "KEY")]
+    pub idempotency_key: Option<String>,
+    /// Kept to say what replaced it.
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", allow_hyphen_values = true)]
+    pub priority: Option<String>,
+}
