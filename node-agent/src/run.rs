@@ -1,12 +1,14 @@
 //! The agent's loop: an event from somewhere, the machine's actions, carried out in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use proto::v1::agent_link_client::AgentLinkClient;
-use scheduler_core::agent::{Action, Agent, Assignment, EndedBy, Event, Fault, RankId, RankNews, Token};
+use scheduler_core::agent::{
+    Action, Agent, Assignment, Assignments, EndedBy, Event, Fault, Order, RankId, RankNews, Token,
+};
 use scheduler_core::id::SpecHash;
 use scheduler_core::job::Exit;
 use scheduler_core::node::Facts;
@@ -108,6 +110,8 @@ struct Parts {
     /// Ranks whose spec is still being fetched, and since when a fetch may be tried again.
     fetching: BTreeMap<RankId, Assignment>,
     launches: BTreeMap<SpecHash, Launch>,
+    /// Specs that were asked for before they were needed, and have not come yet.
+    ahead: BTreeSet<SpecHash>,
     replica: Option<AgentLinkClient<Channel>>,
     wake_at: Option<Instant>,
     fetch_at: Option<Instant>,
@@ -139,7 +143,9 @@ impl Parts {
         let mut observed = Observed::new(&boot, journal.gpus());
         let found = executor.ranks().into_iter().map(|found| (found.id, found.gpus)).collect();
         let strays = executor.strays().map_err(Error::Executor)?;
-        observed.set_strays(strays.iter().map(|(id, pid)| stray(*id, *pid)).collect());
+        let strays = strays.iter().map(|(id, pid)| stray(*id, *pid));
+        let unreadable = executor.unreadable().into_iter().map(unreadable);
+        observed.set_strays(strays.chain(unreadable).collect());
         let first = hands::look(&mut executor);
         let (inbound, link) = mpsc::channel(INBOX);
         let (news_in, news) = mpsc::channel(INBOX);
@@ -161,6 +167,7 @@ impl Parts {
             logs,
             fetching: BTreeMap::new(),
             launches: BTreeMap::new(),
+            ahead: BTreeSet::new(),
             replica: None,
             wake_at: None,
             fetch_at: None,
@@ -252,7 +259,10 @@ impl Parts {
                 self.keep_clock();
                 self.handle(Event::LinkDown)
             }
-            Inbound::Set(set) => self.handle(Event::Set(set)),
+            Inbound::Set(set) => {
+                self.fetch_ahead(&set);
+                self.handle(Event::Set(set))
+            }
             Inbound::Ack(seq) => self.handle(Event::Acked { seq }),
             Inbound::Log(request) => {
                 self.logs.read(request);
@@ -353,12 +363,28 @@ impl Parts {
         self.do_it(Do::Launch { assignment: Box::new(assignment), launch, protected_until })
     }
 
+    /// Asks for the specs that a set will need, while its GPUs are still being looked at.
+    fn fetch_ahead(&mut self, set: &Assignments) {
+        let Some(replica) = &self.replica else { return };
+        let here: Vec<RankId> = self.machine.live().collect();
+        let mut asked = Vec::new();
+        for item in set.items.iter().filter(|item| item.order == Order::Run) {
+            let is_known = self.launches.contains_key(&item.launch) || asked.contains(&item.launch);
+            if !is_known && !here.contains(&item.id()) {
+                asked.push(item.launch);
+                fetch::start(replica.clone(), &self.credential, item.launch, self.fetched.clone());
+            }
+        }
+        self.ahead.extend(asked);
+    }
+
     /// Asks for every spec that is missing, if there is a link; else the next link does.
     fn fetch_all(&mut self) {
         let Some(replica) = &self.replica else { return };
         let mut asked = Vec::new();
         for assignment in self.fetching.values() {
-            if !asked.contains(&assignment.launch) {
+            let is_asked = asked.contains(&assignment.launch) || self.ahead.contains(&assignment.launch);
+            if !is_asked {
                 asked.push(assignment.launch);
                 fetch::start(replica.clone(), &self.credential, assignment.launch, self.fetched.clone());
             }
@@ -367,6 +393,7 @@ impl Parts {
 
     fn take_fetched(&mut self, fetched: Fetched) -> Result<(), Error> {
         let Fetched { hash, result } = fetched;
+        self.ahead.remove(&hash);
         let waiting: Vec<Assignment> =
             self.fetching.values().filter(|assignment| assignment.launch == hash).cloned().collect();
         match result {
@@ -402,4 +429,8 @@ impl Parts {
 
 fn stray(id: RankId, pid: i32) -> String {
     format!("process {pid} of attempt {} runs here without records", id.attempt)
+}
+
+fn unreadable(id: RankId) -> String {
+    format!("the records of attempt {} can't be read by this agent: they are left alone", id.attempt)
 }

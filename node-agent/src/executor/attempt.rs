@@ -224,7 +224,8 @@ impl Attempt {
     }
 
     fn members(&self) -> std::io::Result<Vec<Process>> {
-        let Some(spec) = &self.spec else { return Ok(Vec::new()) };
+        // Without the mark nobody can say that nothing is left.
+        let spec = self.spec.as_ref().ok_or(std::io::ErrorKind::InvalidData)?;
         let record = self.record.as_ref();
         procs::members(Marked {
             mark: &spec.mark,

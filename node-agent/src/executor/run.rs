@@ -123,6 +123,12 @@ impl Executor {
         adopt::strays(&self.instance, &known)
     }
 
+    /// Ranks whose spec this agent can't read: of a newer version, or damaged. What can't be understood is left alone, and its
+    /// GPUs are never said to be free.
+    pub fn unreadable(&self) -> Vec<RankId> {
+        self.attempts.iter().filter(|(_, attempt)| attempt.spec.is_none()).map(|(id, _)| *id).collect()
+    }
+
     /// Launches a rank. A rank that is already known is not launched again.
     ///
     /// # Errors

@@ -193,3 +193,22 @@ impl Node {
         self.gone(job);
     }
 }
+
+#[test]
+fn records_that_can_not_be_read_are_left_alone() {
+    let mut node = Node::new();
+    let job = patient(&node);
+    node.launch(&job).unwrap();
+    node.said(&job, "ready");
+    let record = node.record(&job);
+    node.stop_agent();
+    let spec = std::fs::read(node.attempt(&job).join("spec")).unwrap();
+    std::fs::write(node.attempt(&job).join("spec"), "format=99\0whatever").unwrap();
+    node.restart();
+    assert_eq!(node.executor().unreadable(), [job.id()]);
+    node.started(&job);
+    assert!(procs::is_alive(record.main));
+    std::fs::write(node.attempt(&job).join("spec"), spec).unwrap();
+    go(&node);
+    assert_eq!(node.exit(&job).status, Status::Code(37));
+}
