@@ -173,6 +173,12 @@ fn read_entries(
             if entry.at.term < last_term {
                 return damaged(format!("the entry at {} follows one of term {last_term}", entry.at));
             }
+            if let Some(noted) = noted
+                && noted.index == entry.at.index
+                && noted.term != entry.at.term
+            {
+                return damaged(format!("the log holds {} where it had held {noted}", entry.at));
+            }
             last_term = entry.at.term;
             tail.restore_entry(entry);
         }

@@ -148,6 +148,21 @@ fn an_engine_that_comes_back_empty_is_noticed() {
 }
 
 #[test]
+fn an_engine_that_comes_back_with_an_older_tail_is_noticed() {
+    let disk = Disk::new();
+    let log = disk.open().expect("a new log");
+    log.append(entries(1, 0..10, 10), Box::new(|| ())).expect("it follows");
+    wait(&log);
+    let older = disk.engine.batches();
+    log.truncate_after(Some(Position { term: 1, index: 4 })).expect("the writer runs");
+    log.append(entries(2, 5..8, 10), Box::new(|| ())).expect("it follows");
+    wait(&log);
+    drop(log);
+    let engine = disk.engine.replayed(older);
+    assert!(Disk { engine, dir: disk.dir }.damage().contains("index 7 of term 2"));
+}
+
+#[test]
 fn the_purged_position_survives_an_empty_log() {
     let disk = Disk::new();
     let log = disk.open().expect("a new log");

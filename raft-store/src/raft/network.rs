@@ -21,11 +21,15 @@ use tonic::{Code, Request, Status};
 use super::types::{C, Node};
 use crate::snapshot::{Handle, seal_description};
 use crate::transport::wire::{self, Parties, SnapshotChunk, SnapshotHeader, SnapshotPart, snapshot_part};
-use crate::transport::{Link, Links, Purpose};
+use crate::transport::{Client, Link, Links, Purpose};
 use crate::{Identity, ReplicaId};
 
 /// A peer that is away is tried again after this.
 const BACKOFF: Duration = Duration::from_millis(100);
+/// A replication stream may take so long to open; the library's own limit is that of a heartbeat.
+const STREAM_SETUP: Duration = Duration::from_millis(500);
+/// A heartbeat is given up after this at the latest.
+const HEARTBEAT_LIMIT: Duration = Duration::from_millis(250);
 /// A replication stream with unanswered requests may be silent so long before it is given up.
 const STREAM_SILENCE: Duration = Duration::from_secs(2);
 
@@ -68,6 +72,7 @@ impl RaftNetworkFactory<C> for Network {
 }
 
 /// One sender to one replica.
+#[derive(Clone)]
 pub(crate) struct Peer {
     parties: Parties,
     bulk: Result<Arc<Link>, Status>,
@@ -80,14 +85,13 @@ impl Peer {
     async fn call<T, F, Fut>(
         &self,
         link: &Result<Arc<Link>, Status>,
-        (action, option): (RPCTypes, &RPCOption),
+        (action, limit): (RPCTypes, Duration),
         send: F,
     ) -> Result<T, RPCError<C>>
     where
-        F: FnOnce(crate::transport::Client, Duration) -> Fut,
+        F: FnOnce(Client, Duration) -> Fut,
         Fut: Future<Output = Result<tonic::Response<T>, Status>>,
     {
-        let limit = option.soft_ttl();
         let link = link.as_ref().map_err(|status| self.failure(action, limit, status))?;
         let call = async {
             let client = link.client(self.parties).await?;
@@ -125,27 +129,27 @@ impl Peer {
 
     async fn open_stream<S>(
         &self,
-        input: S,
+        mut input: S,
         option: &RPCOption,
     ) -> Result<BoxStream<'static, Result<StreamAppendResult<C>, RPCError<C>>>, RPCError<C>>
     where
         S: Stream<Item = AppendEntriesRequest<C>> + OptionalSend + Unpin + 'static,
     {
+        // The library waits out its backoff in the input: connecting before there is a request would not wait.
+        let Some(first) = input.next().await else { return Ok(Box::pin(stream::empty())) };
         let unanswered = Arc::new(AtomicU64::new(0));
         let parties = self.parties;
         let requests = {
             let unanswered = Arc::clone(&unanswered);
-            input.map(move |request| {
+            stream::once(async { first }).chain(input).map(move |request| {
                 unanswered.fetch_add(1, Ordering::Relaxed);
                 wire::AppendRequest::new(parties, request)
             })
         };
-        let action = (RPCTypes::AppendEntries, option);
+        let action = (RPCTypes::AppendEntries, option.soft_ttl().max(STREAM_SETUP));
         let replies =
             self.call(&self.bulk, action, async |mut client, _| client.append_stream(requests).await).await?;
-        let peer =
-            Self { parties, bulk: self.bulk.clone(), control: self.control.clone(), purpose: self.purpose };
-        let state = Some((peer, replies, unanswered));
+        let state = Some((self.clone(), replies, unanswered));
         Ok(Box::pin(stream::unfold(state, async |state| {
             let (peer, mut replies, unanswered) = state?;
             let reply = peer.next_reply(&mut replies, &unanswered).await?;
@@ -227,12 +231,19 @@ impl RaftNetworkV2<C> for Peer {
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<C>, RPCError<C>> {
         let message = wire::AppendRequest::new(self.parties, rpc);
-        let action = (RPCTypes::AppendEntries, &option);
-        let reply = self
-            .call(&self.control, action, async |mut client, limit| {
-                client.append(within(limit, message)).await
-            })
-            .await?;
+        let limit = option.soft_ttl();
+        let peer = self.clone();
+        // The library drops the call at its deadline. A late heartbeat still tells the follower that its leader is
+        // there, so the call itself goes on for a while.
+        let calling = tokio::spawn(async move {
+            let action = (RPCTypes::AppendEntries, limit.max(HEARTBEAT_LIMIT));
+            let send = async |mut client: Client, limit| client.append(within(limit, message)).await;
+            peer.call(&peer.control, action, send).await
+        });
+        let reply = match tokio::time::timeout(limit, calling).await {
+            Ok(Ok(reply)) => reply?,
+            Ok(Err(_)) | Err(_) => return Err(self.timeout(RPCTypes::AppendEntries, limit)),
+        };
         let result: StreamAppendResult<C> = reply.try_into().map_err(Self::malformed)?;
         Ok(match result {
             Ok(upto) => AppendEntriesResponse::PartialSuccess(upto),
@@ -256,7 +267,7 @@ impl RaftNetworkV2<C> for Peer {
 
     async fn vote(&mut self, rpc: VoteRequest<C>, option: RPCOption) -> Result<VoteResponse<C>, RPCError<C>> {
         let message = wire::VoteRequest::new(self.parties, &rpc);
-        let action = (RPCTypes::Vote, &option);
+        let action = (RPCTypes::Vote, option.soft_ttl());
         let reply = self
             .call(&self.control, action, async |mut client, limit| client.vote(within(limit, message)).await)
             .await?;
@@ -269,7 +280,7 @@ impl RaftNetworkV2<C> for Peer {
         option: RPCOption,
     ) -> Result<VoteResponse<C>, RPCError<C>> {
         let message = wire::VoteRequest::new(self.parties, &rpc);
-        let action = (RPCTypes::Vote, &option);
+        let action = (RPCTypes::Vote, option.soft_ttl());
         let reply = self
             .call(&self.control, action, async |mut client, limit| {
                 client.pre_vote(within(limit, message)).await
@@ -304,7 +315,7 @@ impl RaftNetworkV2<C> for Peer {
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<C>, RPCError<C>> {
         let message = wire::TransferRequest::new(self.parties, &req);
-        let action = (RPCTypes::TransferLeader, &option);
+        let action = (RPCTypes::TransferLeader, option.soft_ttl());
         let reply = self
             .call(&self.control, action, async |mut client, limit| {
                 client.transfer_leader(within(limit, message)).await

@@ -153,6 +153,11 @@ impl Inner {
         self.running.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Follows this replica's view of itself.
+    pub(crate) fn subscribe(&self) -> channel::Receiver<Status> {
+        self.status.subscribe()
+    }
+
     /// Returns the snapshots, for a transfer.
     pub(crate) fn snapshots(&self) -> Result<SnapshotStore, tonic::Status> {
         let stores = self.stores();

@@ -16,6 +16,7 @@ use super::wire::{
     VoteRequest, snapshot_part,
 };
 use super::{VERSION_MAX, VERSION_MIN};
+use crate::Role;
 use crate::raft::types::C;
 use crate::raft::{Raft, state_machine};
 use crate::replica::Inner;
@@ -131,7 +132,14 @@ impl Service for Handler {
             Err(error) => Err(fatal(&error)),
         });
         let last = stream::once(async move { fault.lock().unwrap_or_else(PoisonError::into_inner).take() });
-        let replies: Replies = Box::pin(replies.chain(last.filter_map(async |fault| fault.map(Err))));
+        let replies = replies.chain(last.filter_map(async |fault| fault.map(Err)));
+        // An idle stream would hold up a server that waits for its calls to end.
+        let mut status = self.replica.subscribe();
+        let stopped = async move {
+            // A gone sender means the same.
+            let _ = status.wait_for(|status| status.role == Role::Stopped).await;
+        };
+        let replies: Replies = Box::pin(replies.take_until(Box::pin(stopped)));
         Ok(Response::new(replies))
     }
 

@@ -89,6 +89,14 @@ impl Node {
         live.replica.shutdown().await;
     }
 
+    /// Stops in order: the replica, then its listener, whose calls are waited for.
+    pub async fn stop_gracefully(&mut self) {
+        let Some(mut live) = self.live.take() else { return };
+        live.replica.shutdown().await;
+        live.stop.take().map(|stop| stop.send(()));
+        tokio::time::timeout(DEADLINE, live.serving).await.expect("no call is left open").expect("no panic");
+    }
+
     pub fn replica(&self) -> &Replica {
         &self.live.as_ref().expect("the replica runs").replica
     }

@@ -120,6 +120,16 @@ async fn a_replica_that_was_away_too_long_gets_a_snapshot() {
     cluster.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_replica_leaves_no_call_open() {
+    let mut cluster = Cluster::founded(3, 1_000_000).await;
+    cluster.set("a", "1").await;
+    let follower = (cluster.leader().await + 1) % 3;
+    cluster.nodes[follower].stop_gracefully().await;
+    cluster.set("a", "2").await;
+    cluster.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_writers_each_get_their_own_answer() {
     let mut cluster = Cluster::founded(3, 1_000_000).await;
