@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands;
+use crate::dev;
 use crate::shell::{Colour, Format};
 
 /// GPU time for jobs, by budgets: lower use goes first, protection is bounded and charged.
@@ -88,4 +89,13 @@ pub enum Command {
     Help(commands::help::Args),
     /// Print the version
     Version,
+    /// Start a control plane on this machine to try things on; or speak to the one that runs
+    Dev(dev::Args),
+    /// Run a replica of the scheduler
+    Server(commands::server::Args),
+    /// Run the agent of a node
+    Agent(commands::agent::Args),
+    /// The agent's own process for NVML.
+    #[command(hide = true)]
+    AgentProbe(commands::agent_probe::Args),
 }

@@ -9,6 +9,7 @@ use clap::error::ErrorKind;
 use crate::args::{Cli, Command};
 use crate::codes;
 use crate::commands;
+use crate::dev;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::shell::Shell;
@@ -49,8 +50,13 @@ fn usage(error: &clap::Error) -> Exit {
 }
 
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {
+    let servers = cli.global.server.clone();
     let shell = Shell::new(cli.global);
     match cli.command {
+        Command::Server(args) => commands::server::run(args),
+        Command::Agent(args) => commands::agent::run(args, servers),
+        Command::AgentProbe(args) => commands::agent_probe::run(&args),
+        Command::Dev(args) => dev::run(&shell, args),
         Command::Context(args) => commands::context::run(&shell, args),
         Command::Completion(args) => commands::completion::run(&shell, args),
         Command::Help(args) => commands::help::run(&shell, args),
@@ -80,6 +86,14 @@ async fn speak(shell: &Shell, command: Command) -> Result<Exit, Failure> {
         Command::Cluster(args) => commands::cluster::run(shell, args).await,
         Command::Events(args) => commands::events::run(shell, args).await,
         Command::Whoami => commands::whoami::run(shell).await,
-        Command::Context(_) | Command::Completion(_) | Command::Help(_) | Command::Version => Ok(Exit::Done),
+        // Run by the caller, who needs no control plane for them.
+        Command::Context(_)
+        | Command::Completion(_)
+        | Command::Help(_)
+        | Command::Version
+        | Command::Dev(_)
+        | Command::Server(_)
+        | Command::Agent(_)
+        | Command::AgentProbe(_) => Ok(Exit::Done),
     }
 }

@@ -15,6 +15,7 @@ mod clock;
 mod codes;
 mod commands;
 mod config;
+mod dev;
 mod entry;
 mod exit;
 mod failure;

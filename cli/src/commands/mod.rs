@@ -1,5 +1,7 @@
 //! One file a command: its arguments, its calls, its way out.
 
+pub mod agent;
+pub mod agent_probe;
 pub mod budget;
 pub mod cluster;
 pub mod completion;
@@ -13,12 +15,14 @@ pub mod node;
 pub mod principal;
 pub mod queue;
 pub mod run;
+pub mod server;
 pub mod submit;
 pub mod version;
 pub mod whoami;
 
 mod ended;
 mod follow;
+mod settings;
 mod subject;
 
 use crate::args::Command;

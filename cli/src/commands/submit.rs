@@ -101,7 +101,7 @@ pub fn prepare(
 /// When it is refused, or no replica answers.
 pub async fn send(shell: &Shell, client: &Client, ready: &Ready, key: Option<&str>) -> Result<u32, Failure> {
     let receipt = submit(client, ready, key).await?;
-    let signal = ready.job.signal.map_or("USR1 if it is caught, TERM".into(), submission::signal_name);
+    let signal = ready.job.signal.map_or("USR1 if it is caught".into(), submission::signal_name);
     shell.show(&receipt, &[receipt.job.to_string()], |look| {
         render::receipt::receipt(&receipt, &ready.tier_from, &signal, look)
     })?;

@@ -18,8 +18,7 @@ pub fn explain(e: &Explanation, look: &Look) -> String {
         out.push('\n');
         out.push_str(&block("why", HEAD, &wrap(&plain(&e.sentence), WIDTH)));
     }
-    for reason in e.reasons.iter().filter(|reason| reason.token != e.reason || reason.sentence != e.sentence)
-    {
+    for reason in e.reasons.iter().filter(|reason| reason.token != e.reason) {
         let until =
             reason.until_at.map_or(String::new(), |at| format!(", until {}", look.zone.short(at, now)));
         let text =

@@ -11,7 +11,7 @@ use crate::shell::Look;
 /// Renders a job.
 pub fn job(job: &JobView, look: &Look) -> String {
     let now = words::now(job.as_of.as_ref());
-    let mut out = format!("{} {} is {}", job.job, plain(&job.name), super::jobs::state(job).to_uppercase());
+    let mut out = format!("{} {} is {}", job.job, plain(&job.name), state(job).to_uppercase());
     if !job.reason.is_empty() {
         out.push_str(&format!(" ({})", job.reason));
     }
@@ -29,6 +29,10 @@ pub fn job(job: &JobView, look: &Look) -> String {
     let next = if job.state == "ended" { "bursar logs" } else { "bursar logs -f" };
     out.push_str(&format!("\nnext   bursar explain {0}     {next} {0}\n", job.job));
     out
+}
+
+fn state(job: &JobView) -> &str {
+    job.end.as_deref().filter(|_| job.state == "ended").unwrap_or(&job.state)
 }
 
 fn rows(job: &JobView, look: &Look, now: u64) -> Vec<(&'static str, Vec<String>)> {

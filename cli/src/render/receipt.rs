@@ -16,7 +16,7 @@ pub fn receipt(receipt: &Receipt, tier_from: &str, signal: &str, look: &Look) ->
     row("budget", &[budget(r)]);
     row("tier", &[tier(r, tier_from)]);
     row("charge", &charge(r));
-    row("protection", &[protection(r, signal)]);
+    row("protection", &wrap(&protection(r, signal), 84));
     if let Some(limit) = r.time_limit_ms {
         row("time limit", &[format!("{}, counted from the start of each attempt", duration::long(limit))]);
     }
