@@ -148,7 +148,7 @@ fn boot_ms() -> u64 {
     secs.saturating_mul(1000).saturating_add(nanos / 1_000_000)
 }
 
-/// A moment on the boot clock, for waiting and for how long something has been silent; in no entry and on no disk.
+/// A moment to come on the boot clock, to wait for; in no entry and on no disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(u64);
 
@@ -169,6 +169,24 @@ impl Deadline {
     #[must_use]
     pub fn is_over(self) -> bool {
         self.left().is_zero()
+    }
+}
+
+/// A moment that was, on the boot clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// Returns this moment.
+    #[must_use]
+    pub fn now() -> Self {
+        Self(boot_ms())
+    }
+
+    /// Returns how long ago it was.
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        Duration::from_millis(boot_ms().saturating_sub(self.0))
     }
 }
 

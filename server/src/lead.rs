@@ -16,7 +16,7 @@ use scheduler_core::state::State;
 use scheduler_core::unit::Timestamp;
 use tokio::sync::mpsc;
 
-use crate::clock::Deadline;
+use crate::clock::{Deadline, Moment};
 use crate::shared::{Leading, Shared};
 use crate::view::Views;
 use crate::write::{self, Tried};
@@ -48,11 +48,15 @@ pub async fn run(shared: Arc<Shared>) {
 async fn has_applied_own_term(shared: &Shared, term: u64) -> bool {
     let deadline = Deadline::after(Duration::from_secs(30));
     while still_leads(shared, term) && !deadline.is_over() {
+        // Between the founding of the log and its first entry there is nothing to lead.
+        if shared.views.when(LOOK, |view| view.state.meta.cluster.is_some()).await.is_none() {
+            continue;
+        }
         let is_confirmed = shared.log.read_barrier().await.is_ok();
         let has_own = shared.views.when(LOOK, |view| view.term.get() >= term).await.is_some();
         if is_confirmed && has_own && shared.clock.now().is_some() {
             // The waiting for cluster time ends by itself, see `time`.
-            return still_leads(shared, term) && shared.views.now().state.meta.cluster.is_some();
+            return still_leads(shared, term);
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -165,11 +169,11 @@ impl Shell {
         let empty = Plan { term, index: view.meta.index, decisions: Vec::new() };
         let at = now(&shared, &view);
         tokio::spawn(async move {
-            let begun = Deadline::after(Duration::from_secs(3600));
+            let begun = Moment::now();
             let planned = tokio::task::spawn_blocking(move || plan::plan(&view, &links, at, term)).await;
             let plan = planned.unwrap_or(empty);
-            let took = Duration::from_secs(3600).saturating_sub(begun.left());
-            let said = format!("{} starts, took {} ms", plan.decisions.len(), took.as_millis());
+            let took = begun.elapsed().as_millis();
+            let said = format!("{} starts, took {took} ms", plan.decisions.len());
             shared.last_plan.send_replace(Some((at, said)));
             // The loop ended: a plan of that term is worth nothing.
             let _ = inbox.send(Event::Planned(plan)).await;

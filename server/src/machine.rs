@@ -10,6 +10,7 @@ use scheduler_core::apply;
 use scheduler_core::command::{Answer, Entry};
 use scheduler_core::id::{LogIndex, Term};
 use scheduler_core::state::State;
+use scheduler_core::unit::Timestamp;
 
 use crate::clock::Clock;
 use crate::events::Events;
@@ -33,6 +34,14 @@ pub struct Machine {
     clock: Arc<Clock>,
 }
 
+/// Where an entry stands, and when it happens.
+#[derive(Clone, Copy)]
+struct At {
+    index: LogIndex,
+    term: Term,
+    time: Timestamp,
+}
+
 impl Machine {
     /// Makes an empty machine that publishes what it becomes.
     #[must_use]
@@ -44,23 +53,24 @@ impl Machine {
         let (index, term) = (LogIndex::new(entry.index), Term::new(entry.term));
         let before = self.view.state.clone();
         let decoded = read(entry);
-        let answer = self.guarded(&before, index, term, &decoded);
+        let at = At { index, term, time: decoded.time };
+        let answer = self.guarded(&before, at, |state| apply::apply(state, index, term, &decoded));
         (self.view.index, self.view.term) = (index, term);
         self.events.record(&before, &self.view.state, index, &decoded, &answer);
         proto::encode_answer(&answer)
     }
 
-    /// Applies an entry; a panic inside drops its changes whole and starts safe mode, on every replica alike.
-    fn guarded(&mut self, before: &State, index: LogIndex, term: Term, entry: &Entry) -> Answer {
+    /// Runs `apply`; a panic inside drops its changes whole and starts safe mode, on every replica alike.
+    fn guarded(&mut self, before: &State, at: At, apply: impl FnOnce(&mut State) -> Answer) -> Answer {
         IS_APPLYING.set(true);
         let state = &mut self.view.state;
-        let answer = catch_unwind(AssertUnwindSafe(|| apply::apply(state, index, term, entry)));
+        let answer = catch_unwind(AssertUnwindSafe(|| apply(state)));
         IS_APPLYING.set(false);
         answer.unwrap_or_else(|_| {
-            tracing::error!(%index, "applying an entry panicked: its changes are dropped, safe mode begins");
+            tracing::error!(index = %at.index, "applying an entry panicked: its changes are dropped, safe mode begins");
             self.view.state = before.clone();
-            self.view.state.meta.term = term;
-            apply::broken(&mut self.view.state, index, entry.time, "applying an entry panicked")
+            self.view.state.meta.term = at.term;
+            apply::broken(&mut self.view.state, at.index, at.time, "applying an entry panicked")
         })
     }
 
@@ -114,5 +124,76 @@ struct FrozenState(State);
 impl Frozen for FrozenState {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         proto::snapshot::write(&self.0, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scheduler_core::command::{Code, Command, Found, Outcome};
+    use scheduler_core::id::{ClusterId, Epoch, Name, ReplicaId, TokenHash};
+    use scheduler_core::principal::{AccountName, Actor};
+    use scheduler_core::settings::Settings;
+
+    use super::*;
+    use crate::view::{self, Views};
+
+    fn machine() -> (Machine, Views, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let (publisher, views) = view::channel();
+        let clock = Arc::new(Clock::open(dir.path()).unwrap());
+        (Machine::new(publisher, Arc::default(), clock), views, dir)
+    }
+
+    fn founding() -> Vec<u8> {
+        let name = |text| Name::new(text).unwrap();
+        let command = Command::Found(Found {
+            cluster: ClusterId::new([1; 16]),
+            epoch: Epoch::new(1),
+            root: name("lab"),
+            admin: name("admin"),
+            admin_token: TokenHash::new([2; 32]),
+            admin_account: AccountName::new("nobody").unwrap(),
+            settings: Settings::default(),
+        });
+        let time = Timestamp::from_millis(1_000);
+        proto::encode_entry(&Entry { time, actor: Actor::Replica(ReplicaId::new(1)), request: None, command })
+    }
+
+    #[test]
+    fn panic_while_applying_changes_nothing_but_begins_safe_mode() {
+        let (mut machine, views, _dir) = machine();
+        let payload = founding();
+        machine.apply(&[Committed { index: 3, term: 2, payload: &payload }]);
+        let before = machine.view.state.clone();
+        let at = At { index: LogIndex::new(4), term: Term::new(2), time: Timestamp::from_millis(5_000) };
+        let answer = machine.guarded(&before, at, |state| {
+            assert!(is_applying());
+            state.principals.remove(&Name::new("admin").unwrap());
+            panic!("a broken promise");
+        });
+        assert_eq!(answer.unwrap_err().code, Code::Internal);
+        assert!(!is_applying());
+        let state = &machine.view.state;
+        assert_eq!(state.principals.len(), before.principals.len(), "its changes are dropped whole");
+        assert_eq!((state.meta.index.get(), state.meta.time.as_millis()), (4, 5_000));
+        assert!(state.meta.safe_mode.is_some());
+        assert!(views.now().state.meta.safe_mode.is_none(), "published with the batch, not before");
+    }
+
+    #[test]
+    fn snapshot_of_a_machine_makes_another_one_alike() {
+        let (mut one, _, _one_dir) = machine();
+        let payload = founding();
+        let answers = one.apply(&[Committed { index: 3, term: 2, payload: &payload }]);
+        assert_eq!(proto::decode_answer(&answers[0]).unwrap(), Ok(Outcome::Done));
+        one.advanced(4, 3);
+        let mut bytes = Vec::new();
+        one.freeze().write(&mut bytes).unwrap();
+        let (mut other, views, _other_dir) = machine();
+        other.install(4, 3, &mut bytes.as_slice()).unwrap();
+        let seen = views.now();
+        assert_eq!((seen.index.get(), seen.term.get()), (4, 3));
+        assert_eq!(seen.state.digest(), one.view.state.digest());
+        assert!(other.install(4, 3, &mut &bytes[..bytes.len() / 2]).is_err());
     }
 }

@@ -12,7 +12,7 @@ use proto::v1::peer_server::PeerServer;
 use proto::v1::setup_server::SetupServer;
 use raft_store::{PeerSecret, Replica as Log, Timing};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
@@ -30,7 +30,7 @@ use crate::limits::Proposals;
 use crate::machine::Machine;
 use crate::peers::{self, Gate, Pass, Peers};
 use crate::setup::Setup;
-use crate::shared::Shared;
+use crate::shared::{RECHECKS, Shared};
 use crate::view;
 
 /// Calls under way get so long to end when the replica stops.
@@ -186,6 +186,7 @@ async fn open(config: Config, secret: [u8; 32], addresses: Addresses) -> Result<
         views,
         clock,
         events,
+        rechecks: Semaphore::new(RECHECKS),
         calls: Arc::default(),
         proposals: Proposals::default(),
         peers: Arc::new(Peers::new(Pass::new(&secret))),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use raft_store::{Replica as Log, Role, Status as Standing};
 use scheduler_core::id::{LogIndex, Name, NodeId, ReplicaId, Term};
 use scheduler_core::unit::Timestamp;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 
@@ -25,6 +25,8 @@ use crate::view::{View, Views};
 
 /// The version that a replica says it has.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Calls with a token that is not known here that may ask the leader at once.
+pub const RECHECKS: usize = 8;
 /// A reader waits so long for this replica to catch up with what it was just told.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
@@ -42,6 +44,8 @@ pub struct Shared {
     pub clock: Arc<Clock>,
     /// What happened.
     pub events: Arc<Events>,
+    /// Turns of calls whose token is not known here yet.
+    pub rechecks: Semaphore,
     /// Calls under way.
     pub calls: Arc<Calls>,
     /// Proposals under way.
@@ -150,7 +154,8 @@ impl Shared {
         if let Some(caller) = auth::who(&self.views.now().state, &shown) {
             return Ok(caller);
         }
-        // This replica may be behind the entry that made the token.
+        // This replica may be behind the entry that made the token. Few at a time: wrong tokens cost the leader little.
+        let _turn = self.rechecks.acquire().await.map_err(|_| refusal::no_leader())?;
         if self.log.read_barrier().await.is_err() {
             return Err(refusal::no_leader());
         }

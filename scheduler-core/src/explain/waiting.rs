@@ -50,6 +50,11 @@ pub(crate) fn reasons(state: &State, queued: &Queued<'_>, outlook: &Outlook) -> 
     reasons.extend(supply(queued.job, outlook));
     reasons.extend(capacity(state, queued, outlook));
     reasons.extend(order);
+    if reasons.is_empty() {
+        // The first in line, whose GPUs are all with others on nodes that nobody hears of.
+        let text = "the GPUs that could hold it are occupied, on nodes that take no work now".to_owned();
+        reasons.push(Reason::new(Token::WaitingCapacity, Who::Operator, text));
+    }
     reasons
 }
 

@@ -129,7 +129,7 @@ pub async fn queue(shared: &Shared, asked: Request<v1::QueueRequest>) -> Result<
 
 /// What is to be explained.
 enum Subject {
-    Job(u32),
+    Job(u32, Option<u16>),
     Decision(DecisionId),
 }
 
@@ -145,8 +145,11 @@ pub async fn explain(shared: &Shared, asked: Request<v1::ExplainRequest>) -> Res
     let scene = shared.scene(&read);
     let state = scene.state();
     match subject {
-        Subject::Job(number) => {
-            let (id, _) = job(state, number)?;
+        Subject::Job(number, attempt) => {
+            let (id, record) = job(state, number)?;
+            if attempt.is_some_and(|attempt| attempt == 0 || attempt >= record.next_attempt.get()) {
+                return Err(refusal::not_found(format!("there is no attempt {}", message.subject)));
+            }
             let links = shared.linked(state);
             let found = why::job(state, &links, id, scene.now);
             let found = found.ok_or_else(|| refusal::not_found(format!("there is no job {number}")))?;
@@ -171,8 +174,7 @@ fn parse(subject: &str) -> Option<Subject> {
         Some((number, attempt)) => (number, Some(attempt)),
         None => (subject, None),
     };
-    let _: Option<u16> = attempt.map(str::parse).transpose().ok()?;
-    number.parse().ok().map(Subject::Job)
+    Some(Subject::Job(number.parse().ok()?, attempt.map(str::parse).transpose().ok()?))
 }
 
 #[cfg(test)]
@@ -181,8 +183,8 @@ mod tests {
 
     #[test]
     fn subjects_are_jobs_attempts_and_decisions() {
-        assert!(matches!(parse("4190"), Some(Subject::Job(4190))));
-        assert!(matches!(parse("4190.3"), Some(Subject::Job(4190))));
+        assert!(matches!(parse("4190"), Some(Subject::Job(4190, None))));
+        assert!(matches!(parse("4190.3"), Some(Subject::Job(4190, Some(3)))));
         let id = DecisionId { index: LogIndex::new(12), n: 4 };
         assert!(matches!(parse("d12.4"), Some(Subject::Decision(found)) if found == id));
         for text in ["", "x", "4190.", "4190.x", "d12", "d.1", "-1"] {

@@ -20,6 +20,7 @@ mod setup;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use scheduler_core::budget;
 use scheduler_core::id::{BudgetId, JobId, Name};
@@ -65,8 +66,14 @@ impl Shared {
         if self.leading.borrow().is_none() {
             return Links::all_ready(state);
         }
-        Links::new(state.nodes.keys().copied().filter(|node| self.links.is_heard(*node)).collect())
+        let lately = lately(state);
+        Links::new(state.nodes.keys().copied().filter(|node| self.links.is_heard(*node, lately)).collect())
     }
+}
+
+/// Returns within which time a node that works is heard of.
+fn lately(state: &State) -> Duration {
+    Duration::from_millis(state.meta.settings.silent_after.as_millis())
 }
 
 fn job(state: &State, number: u32) -> Result<(JobId, &Job), Status> {

@@ -4,10 +4,11 @@ use proto::v1;
 use scheduler_core::command::{Command, IssueJoinToken};
 use scheduler_core::id::NodeId;
 use scheduler_core::principal::Actor;
+use scheduler_core::state::State;
 use scheduler_core::unit::{Span, Timestamp};
 use tonic::{Request, Status};
 
-use super::{name, principals};
+use super::{lately, name, principals};
 use crate::refusal;
 use crate::shared::{self, Shared};
 use crate::views::node::{self, Heard};
@@ -51,7 +52,7 @@ pub async fn list(shared: &Shared, asked: Request<v1::ListNodesRequest>) -> Resu
     let read = shared.read(&caller, asked.into_inner().read.unwrap_or_default().stale).await?;
     let scene = shared.scene(&read);
     let nodes = scene.state().nodes.iter();
-    let nodes = nodes.map(|(id, record)| node::view(scene, *id, record, heard(shared, *id)));
+    let nodes = nodes.map(|(id, record)| node::view(scene, *id, record, heard(shared, scene.state(), *id)));
     Ok(v1::NodeList { schema: "node-list/v1".to_owned(), as_of: scene.as_of(), nodes: nodes.collect() })
 }
 
@@ -65,12 +66,12 @@ pub async fn show(shared: &Shared, asked: Request<v1::ShowNodeRequest>) -> Resul
     let Some((id, record)) = found else {
         return Err(refusal::not_found(format!("there is no node `{}`", message.name)));
     };
-    Ok(node::view(scene, *id, record, heard(shared, *id)))
+    Ok(node::view(scene, *id, record, heard(shared, scene.state(), *id)))
 }
 
-fn heard(shared: &Shared, node: NodeId) -> Heard {
+fn heard(shared: &Shared, state: &State, node: NodeId) -> Heard {
     if shared.leading.borrow().is_none() {
         return Heard::Unknown;
     }
-    if shared.links.is_heard(node) { Heard::Lately } else { Heard::NotLately }
+    if shared.links.is_heard(node, lately(state)) { Heard::Lately } else { Heard::NotLately }
 }

@@ -22,7 +22,7 @@ use scheduler_core::id::{Label, NodeId};
 use scheduler_core::leader::Session;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::clock::Deadline;
+use crate::clock::Moment;
 
 pub use logs::{LOG_PATIENCE, local, read_log};
 pub use session::serve;
@@ -47,8 +47,8 @@ pub struct Link {
     acks: mpsc::Sender<u64>,
     asks: mpsc::Sender<Ask>,
     close: watch::Sender<bool>,
-    /// When it counts as quiet unless it says something.
-    quiet_at: Mutex<Deadline>,
+    /// When it said something last.
+    heard: Mutex<Moment>,
 }
 
 /// The link's own ends.
@@ -81,7 +81,7 @@ impl Links {
     ) -> Result<(Arc<Link>, Mailbox), Occupied> {
         let mut by_node = self.by_node.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(old) = by_node.get(&node) {
-            if old.boot != boot && !old.is_quiet() {
+            if old.boot != boot && old.silence() < quiet_after {
                 return Err(Occupied);
             }
             old.close();
@@ -91,8 +91,8 @@ impl Links {
         let (acks, acks_rx) = mpsc::channel(ACKS);
         let (asks, asks_rx) = mpsc::channel(ASKS);
         let (close, close_rx) = watch::channel(false);
-        let quiet_at = Mutex::new(Deadline::after(quiet_after));
-        let link = Arc::new(Link { session, boot, set, acks, asks, close, quiet_at });
+        let heard = Mutex::new(Moment::now());
+        let link = Arc::new(Link { session, boot, set, acks, asks, close, heard });
         by_node.insert(node, Arc::clone(&link));
         Ok((link, Mailbox { set: set_rx, acks: acks_rx, asks: asks_rx, close: close_rx }))
     }
@@ -117,10 +117,10 @@ impl Links {
         self.by_node.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Whether a node is linked here, and was heard of lately.
+    /// Whether a node is linked here and was heard of within `lately`.
     #[must_use]
-    pub fn is_heard(&self, node: NodeId) -> bool {
-        self.get(node).is_some_and(|link| !link.is_quiet())
+    pub fn is_heard(&self, node: NodeId, lately: Duration) -> bool {
+        self.get(node).is_some_and(|link| link.silence() < lately)
     }
 }
 
@@ -142,12 +142,12 @@ impl Link {
         self.close.send_replace(true);
     }
 
-    fn heard(&self, quiet_after: Duration) {
-        *self.quiet_at.lock().unwrap_or_else(PoisonError::into_inner) = Deadline::after(quiet_after);
+    fn hear(&self) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Moment::now();
     }
 
-    fn is_quiet(&self) -> bool {
-        self.quiet_at.lock().unwrap_or_else(PoisonError::into_inner).is_over()
+    fn silence(&self) -> Duration {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 }
 
@@ -177,8 +177,8 @@ mod tests {
     fn machine_that_restarted_takes_over_once_its_old_link_is_quiet() {
         let links = Links::default();
         let node = NodeId::new(3);
-        let _old = links.enter(node, boot("a"), Duration::ZERO).unwrap();
-        assert!(links.enter(node, boot("b"), LONG).is_ok());
+        let _old = links.enter(node, boot("a"), LONG).unwrap();
+        assert!(links.enter(node, boot("b"), Duration::ZERO).is_ok());
     }
 
     #[test]

@@ -234,7 +234,7 @@ impl Worker<'_> {
     }
 
     async fn take(&self, message: FromAgent, pending: &mut Pending) -> Result<(), Ended> {
-        self.link.heard(quiet_after(self.shared));
+        self.link.hear();
         match message {
             FromAgent::Hello(_) => self.refuse("a second hello").await,
             FromAgent::Facts(facts) => match Facts::from_wire(facts) {

@@ -1,0 +1,10 @@
+//! One replica and three, over real sockets, logs and files.
+
+#![allow(clippy::unwrap_used, reason = "in a test a missing value is the failure")]
+
+mod founding;
+mod life;
+mod limits;
+mod links;
+mod replication;
+mod support;
