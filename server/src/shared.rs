@@ -151,6 +151,9 @@ impl Shared {
 
     async fn caller(&self, metadata: &MetadataMap) -> Result<Caller, Status> {
         let shown = auth::bearer(metadata).ok_or_else(refusal::not_logged_in)?;
+        if !self.log.is_initialised() {
+            return Err(refusal::waiting());
+        }
         if let Some(caller) = auth::who(&self.views.now().state, &shown) {
             return Ok(caller);
         }
