@@ -12,7 +12,7 @@ use tonic::{Request, Status};
 
 use crate::addresses::Addresses;
 use crate::auth::{self, Caller};
-use crate::clock::{Clock, Deadline};
+use crate::clock::{Clock, Deadline, Moment};
 use crate::config::Config;
 use crate::disk::Disk;
 use crate::events::Events;
@@ -71,6 +71,8 @@ pub struct Shared {
 pub struct Leading {
     /// The term it leads in.
     pub term: Term,
+    /// Since when.
+    pub since: Moment,
     /// Where it takes events.
     pub inbox: mpsc::Sender<scheduler_core::leader::Event>,
 }
