@@ -5,8 +5,10 @@ use std::sync::Arc;
 use proto::v1;
 use proto::v1::agent_link_server::AgentLink;
 use scheduler_core::command::{Command, Join, Outcome};
-use scheduler_core::id::{Label, SpecHash};
+use scheduler_core::id::{JobId, Label, NodeId, SpecHash};
+use scheduler_core::job::Job;
 use scheduler_core::principal::Actor;
+use scheduler_core::state::State;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -66,17 +68,30 @@ impl AgentLink for Api {
         asked: Request<v1::FetchLaunchRequest>,
     ) -> Result<Response<v1::FetchLaunchReply>, Status> {
         let shared = &self.shared;
-        let (_node, _place) = shared.admit_agent(asked.metadata()).await?;
+        let (node, _place) = shared.admit_agent(asked.metadata()).await?;
         let hash = SpecHash::from_slice(&asked.into_inner().hash);
         let hash = hash.ok_or_else(|| refusal::bad(&proto::Error::bad("hash", "it is 32 bytes")))?;
-        if let Some(launch) = shared.views.now().state.launches.get(&hash) {
-            return Ok(Response::new(v1::FetchLaunchReply { launch: launch.bytes.to_vec() }));
+        if let Some(launch) = launch_of(&shared.views.now().state, node, hash) {
+            return Ok(Response::new(v1::FetchLaunchReply { launch }));
         }
-        // This replica may be behind the submission.
+        // This replica may be behind the placement.
         let read = shared.newest().await?;
-        match read.view.state.launches.get(&hash) {
-            Some(launch) => Ok(Response::new(v1::FetchLaunchReply { launch: launch.bytes.to_vec() })),
-            None => Err(refusal::not_found(format!("no job has the launch {hash}"))),
+        match launch_of(&read.view.state, node, hash) {
+            Some(launch) => Ok(Response::new(v1::FetchLaunchReply { launch })),
+            None => Err(refusal::not_found(format!("no job of this node has the launch {hash}"))),
         }
     }
+}
+
+/// Returns a launch if it belongs to a job that has, or had, an attempt on the node: the environments of other nodes'
+/// jobs are none of its business.
+fn launch_of(state: &State, node: NodeId, hash: SpecHash) -> Option<Vec<u8>> {
+    let is_of = |job: JobId| state.jobs.get(&job).is_some_and(|job| job.launch == hash);
+    let gpus = state.nodes.get(&node)?.gpus.iter();
+    let is_here = gpus.filter_map(|gpu| gpu.holder).any(|holder| is_of(holder.job));
+    let was_here = |job: &Job| job.launch == hash && job.past.iter().any(|past| past.node == node);
+    if !is_here && !state.jobs.values().any(was_here) {
+        return None;
+    }
+    state.launches.get(&hash).map(|launch| launch.bytes.to_vec())
 }

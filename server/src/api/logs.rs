@@ -23,8 +23,10 @@ use crate::shared::{Admitted, Shared};
 const PART: u32 = 256 * 1024;
 /// How often a live process's log is looked at.
 const LOOK: Duration = Duration::from_millis(200);
-/// A node that is not linked anywhere for so long ends a log that is followed.
+/// A node that is not linked anywhere for so long ends a log that is followed; one that is only read, sooner. Agents are
+/// back within a second or two of a leader's death.
 const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE_ONCE: Duration = Duration::from_secs(5);
 /// A client that takes nothing for so long loses its stream.
 const SLOW: Duration = Duration::from_secs(30);
 /// Parts on their way to a slow client.
@@ -128,19 +130,20 @@ async fn stream(
     out: &mpsc::Sender<Result<v1::LogPart, Status>>,
     _caller: Admitted,
 ) {
-    let mut give_up = Deadline::after(PATIENCE);
+    let patience = if source.follow { PATIENCE } else { PATIENCE_ONCE };
+    let mut give_up = Deadline::after(patience);
     let mut stopping = shared.stopping.subscribe();
     while !*stopping.borrow_and_update() {
         let request = v1::LogRequest { offset, ..source.request.clone() };
         let Some(chunk) = links::read_log(shared, source.node, request).await else {
-            if give_up.is_over() || !source.follow {
+            if give_up.is_over() {
                 let _ = send(out, Err(unreachable())).await;
                 return;
             }
             tokio::time::sleep(LOOK).await;
             continue;
         };
-        give_up = Deadline::after(PATIENCE);
+        give_up = Deadline::after(patience);
         if let Some(error) = chunk.error {
             let _ = send(out, Err(no_log(error))).await;
             return;

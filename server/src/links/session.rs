@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prost::Message as _;
 use proto::v1::agent_message::Message as FromAgent;
 use proto::v1::server_message::Message as ToAgent;
 use proto::{Wire as _, v1};
@@ -28,8 +29,9 @@ const PROTOCOL: u32 = 1;
 const HELLO: Duration = Duration::from_secs(10);
 /// An agent that takes nothing for so long loses its link.
 const SLOW: Duration = Duration::from_secs(10);
-/// Reports in one batch of one agent.
-const REPORTS_MAX: usize = 4096;
+/// Reports in one batch of one agent, and bytes of such a batch or of a node's facts: far below one entry of the log.
+const REPORTS_MAX: usize = 1024;
+const FACTS_BYTES_MAX: usize = 128 * 1024;
 /// Log requests that one agent has unanswered.
 const PENDING_MAX: usize = 256;
 /// When an agent asks a replica that does not lead, it may ask again after this time.
@@ -103,6 +105,9 @@ fn greet(shared: &Shared, node: NodeId, hello: &v1::AgentHello) -> Result<Greete
     }
     let bad = |cause: proto::Error| Rejection::new(Code::BadSpec, cause.to_string(), "", String::new());
     let facts = hello.facts.clone().ok_or(proto::Error::Missing("facts")).map_err(bad)?;
+    if facts.encoded_len() > FACTS_BYTES_MAX {
+        return Err(bad(proto::Error::bad("facts", "more than 128 KiB")));
+    }
     let facts = Facts::from_wire(facts).map_err(bad)?;
     let boot = Label::new(&hello.boot).map_err(|_| bad(proto::Error::bad("boot", "it is no boot id")))?;
     Ok(Greeted { boot, facts })
@@ -237,6 +242,9 @@ impl Worker<'_> {
         self.link.hear();
         match message {
             FromAgent::Hello(_) => self.refuse("a second hello").await,
+            FromAgent::Facts(facts) if facts.encoded_len() > FACTS_BYTES_MAX => {
+                self.refuse("facts of more than 128 KiB").await
+            }
             FromAgent::Facts(facts) => match Facts::from_wire(facts) {
                 Ok(facts) => {
                     self.tell(Event::Facts { node: self.node, session: self.session(), facts }).await
@@ -260,8 +268,8 @@ impl Worker<'_> {
     }
 
     async fn reports(&self, batch: v1::ReportBatch) -> Result<(), Ended> {
-        if batch.reports.len() > REPORTS_MAX {
-            return self.refuse("more than 4,096 reports in a batch").await;
+        if batch.reports.len() > REPORTS_MAX || batch.encoded_len() > FACTS_BYTES_MAX {
+            return self.refuse("a batch of more than 1,024 reports or 128 KiB").await;
         }
         let reports: Result<Vec<_>, _> = batch.reports.into_iter().map(Report::from_wire).collect();
         match reports {

@@ -23,6 +23,11 @@ fn job_goes_its_whole_way_and_is_charged_to_the_millisecond() {
         assert!(matches!(item.order, Some(v1::assignment::Order::Run(_))), "{item:?}");
         assert_eq!((item.job, item.attempt, item.gpus.len()), (reply.job, 1, 2));
         check_launch(&lab, &node, &item).await;
+        let other = join(&lab, "node-2").await;
+        let mut client = AgentLinkClient::new(channel(lab.configs[0].listen).await);
+        let request = v1::FetchLaunchRequest { hash: item.launch.clone() };
+        let refused = client.fetch_launch(with_token(request, &other.credential)).await.unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::NotFound, "another node's jobs are none of its business");
 
         let placed = ana.job_in(reply.job, "starting").await;
         let go = placed.attempts[0].go_at.expect("on one node with idle GPUs the placing is the go");
@@ -114,7 +119,7 @@ async fn check_books(ana: &Client) {
     assert_eq!(used("science").set_aside_milli_gpu_ms, "0", "what was not used left with the end");
     assert_eq!((row("robotics").goes, row("science").goes), (1, 2), "lower use goes first");
     let nodes = ana.inner.clone().list_nodes(ana.ask(v1::ListNodesRequest { read: None })).await.unwrap();
-    let node = nodes.into_inner().nodes[0].clone();
+    let node = nodes.into_inner().nodes.into_iter().find(|node| node.name == "node-1").unwrap();
     assert_eq!((node.gpus, node.idle, node.changing), (4, 4, 0));
 }
 
