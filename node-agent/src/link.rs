@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
-use tonic::{Request, Streaming};
+use tonic::{Code, Request, Status, Streaming};
 
 use crate::clock::ClusterClock;
 use crate::dial;
@@ -102,6 +102,16 @@ enum End {
     Over,
 }
 
+/// Tells an operator that a replica does not take this agent; one that is only away is no news.
+fn turned_away(server: &str, status: &Status) {
+    match status.code() {
+        Code::Unauthenticated | Code::PermissionDenied => {
+            tracing::error!(%server, said = status.message(), "a replica does not know this agent; jobs run on");
+        }
+        code => tracing::info!(%server, ?code, said = status.message(), "a replica does not take the link"),
+    }
+}
+
 /// A bearer token as a header.
 pub fn bearer(credential: &str) -> MetadataValue<Ascii> {
     let mut value: MetadataValue<Ascii> =
@@ -158,8 +168,13 @@ impl Link {
         }
         let mut request = Request::new(ReceiverStream::new(messages));
         request.metadata_mut().insert("authorization", bearer(&self.credential));
-        let Ok(Ok(answer)) = tokio::time::timeout(WELCOME, client.link(request)).await else {
-            return End::Broken;
+        let answer = match tokio::time::timeout(WELCOME, client.link(request)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(status)) => {
+                turned_away(server, &status);
+                return End::Broken;
+            }
+            Err(_) => return End::Broken,
         };
         let mut stream = answer.into_inner();
         let first = tokio::time::timeout(WELCOME, stream.message()).await;
