@@ -25,6 +25,7 @@ pub fn job(job: &JobView, look: &Look) -> String {
     if !job.attempts.is_empty() {
         out.push('\n');
         out.push_str(&attempts(job, look, now));
+        out.push_str(&details(job, look));
     }
     let next = if job.state == "ended" { "bursar logs" } else { "bursar logs -f" };
     out.push_str(&format!("\nnext   bursar explain {0}     {next} {0}\n", job.job));
@@ -42,7 +43,7 @@ fn rows(job: &JobView, look: &Look, now: u64) -> Vec<(&'static str, Vec<String>)
         ("submitted", vec![look.zone.full(job.submitted_at)]),
         ("needs", vec![shape(job)]),
         ("terms", wrap(&terms(job), 80)),
-        charged(job),
+        ("charged", vec![format!("{} GPU-h", gpu_time::hours(&job.charged_milli_gpu_ms))]),
     ];
     if let (Some(end), Some(at)) = (&job.end, job.ended_at) {
         let exit = job.exit.as_ref().map_or(String::new(), |exit| format!(", {}", words::exit(exit)));
@@ -60,14 +61,6 @@ fn rows(job: &JobView, look: &Look, now: u64) -> Vec<(&'static str, Vec<String>)
         }
     }
     rows
-}
-
-fn charged(job: &JobView) -> (&'static str, Vec<String>) {
-    let hours = gpu_time::hours(&job.charged_milli_gpu_ms);
-    match job.tier.as_str() {
-        "free" => ("used", vec![format!("{hours} GPU-h of the free tier, not charged")]),
-        _ => ("charged", vec![format!("{hours} GPU-h")]),
-    }
 }
 
 fn line_count(text: &str) -> u64 {
@@ -129,6 +122,18 @@ fn attempts(job: &JobView, look: &Look, now: u64) -> String {
     table.render()
 }
 
+/// What nodes said of the latest attempts, in full; the wide table has it of all.
+fn details(job: &JobView, look: &Look) -> String {
+    const SHOWN: usize = 3;
+    let told = job.attempts.iter().rev().take(SHOWN).rev().filter(|_| !look.is_wide);
+    let line = |a: &AttemptView| {
+        let detail = a.detail.as_deref().filter(|detail| !detail.is_empty())?;
+        Some(block(&format!("  {}.{}", job.job, a.attempt), 15, &wrap(&plain(detail), 80)))
+    };
+    let lines: String = told.filter_map(line).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
+}
+
 fn attempt_row(job: u32, a: &AttemptView, look: &Look, now: u64) -> Vec<String> {
     let at = |moment: Option<u64>| moment.map_or("-".into(), |at| look.zone.short(at, now));
     let how = match (&a.end, &a.exit, &a.stop) {
@@ -142,7 +147,11 @@ fn attempt_row(job: u32, a: &AttemptView, look: &Look, now: u64) -> Vec<String> 
     let mut cells = vec![
         format!("{job}.{}", a.attempt),
         if look.is_wide { a.node.clone() } else { cut(&a.node, 12) },
-        format!("{} ({})", a.gpus, ranges(&slots, &a.slots)),
+        if slots.is_empty() {
+            a.gpus.to_string()
+        } else {
+            format!("{} ({})", a.gpus, ranges(&slots, &a.slots))
+        },
         a.state.clone(),
         at(a.started_at),
         at(a.protected_until_at),
