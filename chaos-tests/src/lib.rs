@@ -1,1 +1,20 @@
-//! Placeholder.
+//! Bursar under faults: real processes, real disks, and the figures that its pages promise.
+//!
+//! ```text
+//!   tests/it (laws)     bin/bench (figures)
+//!         |                    |
+//!         +---> lab: replicas, agents, shims, jobs as processes of this machine, ended by pid
+//!         +---> client: many callers in one process, one request id over all tries
+//!                              |
+//!                     bench: loads, scripted agents, quantiles, rows
+//! ```
+//!
+//! A lab starts the same programs that people run, founds its control plane by the same commands, and looks at it from
+//! outside: by what `bursar` prints, by what replicas answer, and by what `/proc` says about jobs.
+//!
+//! What this crate must never do: touch a process that a lab did not start, listen anywhere but on loopback, or judge
+//! by how long something took (benches measure, tests do not).
+
+pub mod bench;
+pub mod client;
+pub mod lab;

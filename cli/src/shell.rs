@@ -192,11 +192,10 @@ impl Shell {
         };
         if let Some(servers) = &self.global.server {
             let given: Vec<String> = servers.split(',').map(str::trim).map(String::from).collect();
-            if !given.iter().all(|address| context.servers.contains(address)) {
+            if given != context.servers {
                 // The token of one control plane is not shown to another.
-                context = Context { budget: context.budget, ..Context::default() };
+                context = Context { servers: given, budget: context.budget, ..Context::default() };
             }
-            context.servers = given;
         }
         if let Some(token) = env_text("BURSAR_TOKEN") {
             context.token = Some(token);

@@ -19,7 +19,6 @@ mod config;
 mod disk;
 mod error;
 mod events;
-mod incoming;
 mod lead;
 mod limits;
 mod links;

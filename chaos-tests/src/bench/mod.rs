@@ -1,0 +1,16 @@
+//! Figures that the pages promise, measured on this machine with real processes.
+
+mod adopt;
+mod disk;
+mod failover;
+mod load;
+mod memory;
+mod rows;
+mod scripted;
+mod start;
+mod submit;
+
+pub use failover::failover;
+pub use rows::{Figures, quantile};
+pub use start::{boot_nanos, stamp};
+pub use submit::submit;

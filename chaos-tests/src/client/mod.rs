@@ -1,0 +1,7 @@
+//! Callers of a control plane in this process: as `bursar` calls, with one request id over all tries, but many at once.
+
+mod call;
+mod request;
+
+pub use call::{Bearer, Client, Failed, refusal};
+pub use request::{fresh_mark, job, launch, script};

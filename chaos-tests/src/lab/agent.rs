@@ -1,0 +1,109 @@
+//! One node of a lab: an agent with simulated GPUs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+
+use super::parts::Parts;
+use super::process::Process;
+
+/// A node's agent: its folder stays, its process comes and goes.
+#[derive(Debug)]
+pub struct Agent {
+    /// The node's name.
+    pub name: String,
+    /// Its data directory.
+    pub data: PathBuf,
+    /// Its process, while it runs.
+    pub process: Option<Process>,
+    /// The file with the token to join with.
+    pub token: PathBuf,
+    servers: String,
+    nvml_state: PathBuf,
+    log: PathBuf,
+}
+
+impl Agent {
+    /// Prepares node number `n` with `gpus` GPUs in `folder`.
+    ///
+    /// # Errors
+    /// When its files cannot be written.
+    pub fn prepare(folder: &Path, n: u32, gpus: u32, servers: &str) -> Result<Self> {
+        let name = format!("node-{n:02}");
+        let nvml_state = folder.join(format!("{name}.gpus.json"));
+        let gpu = |i: u32| {
+            json!({
+                "uuid": format!("GPU-{n:08x}-0000-4000-8000-{i:012x}"),
+                "serial": format!("{n:06}{i:04}"),
+                "pci_bus_id": format!("00000000:{:02X}:00.0", i + 1),
+                "minor": i,
+            })
+        };
+        let state = json!({ "gpus": (0..gpus).map(gpu).collect::<Vec<_>>() });
+        fs::write(&nvml_state, state.to_string()).context("failed to write a node's GPUs")?;
+        Ok(Self {
+            data: folder.join(&name),
+            process: None,
+            token: folder.join(format!("{name}.token")),
+            servers: servers.to_owned(),
+            nvml_state,
+            log: folder.join(format!("{name}.log")),
+            name,
+        })
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(&mut self, parts: &Parts) -> Result<()> {
+        self.process = Some(self.spawn(parts)?);
+        Ok(())
+    }
+
+    /// Starts another process of it, whatever becomes of that one.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn(&self, parts: &Parts) -> Result<Process> {
+        self.spawn_to(parts, &self.servers)
+    }
+
+    /// Starts another process of it that speaks to other replicas.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn_to(&self, parts: &Parts, servers: &str) -> Result<Process> {
+        let mut command = Command::new(&parts.bursar);
+        command.arg("agent").arg("--data").arg(&self.data).args(["--server", servers, "--name", &self.name]);
+        command.arg("--join-token-file").arg(&self.token);
+        command.arg("--nvml").arg(&parts.nvml).arg("--shim").arg(&parts.shim);
+        if rustix::process::geteuid().is_root() {
+            command.arg("--allow-root-jobs");
+        }
+        command.env("BURSAR_FAKE_NVML_STATE", &self.nvml_state).env("BURSAR_LOG", "info");
+        Process::start(command, &self.log)
+    }
+
+    /// Kills it at once.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+        }
+    }
+
+    /// Asks it to end and waits.
+    pub fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.stop();
+        }
+    }
+
+    /// Returns its process's number while it runs.
+    pub fn pid(&self) -> Option<i32> {
+        self.process.as_ref().map(Process::pid)
+    }
+}

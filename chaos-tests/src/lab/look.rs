@@ -1,0 +1,53 @@
+//! What replicas hold, compared.
+
+use super::cluster::{ADMIN, Lab};
+use super::wait::until;
+
+/// What one replica says it has applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Up to which entry.
+    pub index: u64,
+    /// The digest of the state there.
+    pub digest: String,
+}
+
+impl Lab {
+    /// Waits until all replicas have applied the same entries, and returns what each has then.
+    ///
+    /// # Panics
+    /// When they do not come to the same index, or one has fallen silent.
+    pub fn standings(&self) -> Vec<Standing> {
+        let client = self.client(ADMIN).expect("the admin's context is there");
+        until("all replicas have applied the same entries", || {
+            let mut standings = Vec::new();
+            for n in 0..self.replicas.len() {
+                let view = self.block_on(client.status_at(n)).ok()?;
+                standings.push(Standing { index: view.as_of?.index, digest: view.digest });
+            }
+            standings.windows(2).all(|pair| pair[0].index == pair[1].index).then_some(standings)
+        })
+    }
+
+    /// Checks what has to hold at rest whatever happened before: replicas that applied the same hold the same, every
+    /// GPU is in one class, and no invariant was broken.
+    ///
+    /// # Panics
+    /// When it does not hold.
+    pub fn check(&self) {
+        let standings = self.standings();
+        assert!(standings.windows(2).all(|pair| pair[0].digest == pair[1].digest), "{standings:#?}");
+        let admin = self.client(ADMIN).expect("the admin's context is there");
+        let view = self.block_on(admin.status()).expect("a leader is there");
+        assert_eq!(view.safe_mode, None);
+        for pool in &view.pools {
+            let sum = pool.protected
+                + pool.interruptible
+                + pool.free_tier
+                + pool.idle
+                + pool.unavailable
+                + pool.changing;
+            assert_eq!(sum, pool.gpus, "{pool:?}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! One replica of a lab.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use super::parts::Parts;
+use super::plan::Plan;
+use super::process::Process;
+use super::wait::until;
+
+/// One replica: its folder stays, its process comes and goes.
+#[derive(Debug)]
+pub struct Replica {
+    /// Its place among the founders, from 1.
+    pub id: u64,
+    /// Its data directory.
+    pub data: PathBuf,
+    /// Its address for clients and agents, once it has listened.
+    pub client: String,
+    /// Its address for other replicas, once it has listened.
+    pub peer: String,
+    /// Its process, while it runs.
+    pub process: Option<Process>,
+    config: PathBuf,
+    log: PathBuf,
+    keys: String,
+}
+
+impl Replica {
+    /// Prepares one in `folder`.
+    ///
+    /// # Errors
+    /// When its files cannot be written.
+    pub fn prepare(folder: &Path, id: u64, data: PathBuf, secret: &Path, plan: &Plan) -> Result<Self> {
+        let config = folder.join(format!("r{id}.toml"));
+        let t = plan.timing;
+        let keys = format!(
+            "data = '{}'\npeer_secret_file = '{}'\nheartbeat_ms = {}\nelection_min_ms = {}\n\
+             election_max_ms = {}\n{}\n",
+            data.display(),
+            secret.display(),
+            t.heartbeat_ms,
+            t.election_min_ms,
+            t.election_max_ms,
+            plan.server_keys.join("\n"),
+        );
+        let any = "127.0.0.1:0".to_owned();
+        let log = folder.join(format!("r{id}.log"));
+        Ok(Self { id, data, client: any.clone(), peer: any, process: None, config, log, keys })
+    }
+
+    /// Starts it, at the addresses it had before if it had any, and waits until it listens.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn start(&mut self, parts: &Parts) -> Result<()> {
+        let addresses = self.data.join("addresses");
+        let _ = fs::remove_file(&addresses);
+        self.process = Some(self.spawn(parts)?);
+        let process = self.process.as_mut().context("it was just started")?;
+        let text = until("a replica listens", || {
+            assert!(process.ended().is_none(), "a replica ended:\n{}", process.log_tail());
+            fs::read(&addresses).ok()
+        });
+        let said: Value = serde_json::from_slice(&text).context("failed to read the addresses")?;
+        let address = |key: &str| said[key].as_str().map(String::from).context("an address is missing");
+        (self.client, self.peer) = (address("client")?, address("peer")?);
+        Ok(())
+    }
+
+    /// Starts another process of it, whatever becomes of that one.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn(&self, parts: &Parts) -> Result<Process> {
+        let text = format!("{}listen = '{}'\npeer_listen = '{}'\n", self.keys, self.client, self.peer);
+        fs::write(&self.config, text).context("failed to write a replica's configuration")?;
+        let mut command = Command::new(&parts.bursar);
+        command.args(["server", "-c"]).arg(&self.config).env("BURSAR_LOG", "info");
+        Process::start(command, &self.log)
+    }
+
+    /// Kills it at once.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+        }
+    }
+
+    /// Asks it to end and waits.
+    pub fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.stop();
+        }
+    }
+
+    /// Returns its process's number while it runs.
+    pub fn pid(&self) -> Option<i32> {
+        self.process.as_ref().map(Process::pid)
+    }
+}

@@ -1,0 +1,34 @@
+//! Waiting for something to become true, with an end.
+
+use std::time::{Duration, Instant};
+
+/// How long a lab waits for what has to happen: far longer than it takes on a busy machine.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Looks until `look` returns something.
+///
+/// # Panics
+/// When it has not by the deadline; the message says what was waited for.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    match try_until(DEADLINE, &mut look) {
+        Some(seen) => seen,
+        None => panic!("{} s have passed, and still not: {what}", DEADLINE.as_secs()),
+    }
+}
+
+/// Looks until `look` returns something; `None` when it has not in `patience`.
+pub fn try_until<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let begun = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return Some(seen);
+        }
+        if begun.elapsed() > patience {
+            return None;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}

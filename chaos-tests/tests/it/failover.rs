@@ -1,0 +1,131 @@
+//! Leaders die under load.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use chaos_tests::client::{Client, Failed, job, script};
+use chaos_tests::lab::{Lab, alive, until};
+use tokio::runtime::Handle;
+
+use crate::seen;
+
+const ROUNDS: usize = 20;
+const THREADS: usize = 3;
+/// Between two submissions of one thread.
+const PACE: Duration = Duration::from_millis(150);
+
+/// What the submitting threads were told.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// The jobs that were acknowledged, by name.
+    pub acknowledged: Mutex<BTreeMap<String, u32>>,
+    /// The calls that failed.
+    pub failed: Mutex<Vec<Failed>>,
+    /// How many were acknowledged.
+    pub count: AtomicUsize,
+    /// Set when they are to end.
+    pub is_over: AtomicBool,
+}
+
+impl Told {
+    /// Submits one job after the other until it is over; `line` is what each runs.
+    pub fn submit(&self, client: &Client, handle: &Handle, prefix: &str, line: &str, pace: Duration) {
+        for n in 0.. {
+            if self.is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            let name = format!("{prefix}-{n}");
+            match handle.block_on(client.submit_new(job(&name, "a", 1, 0), script(line))) {
+                Ok(number) => {
+                    self.acknowledged.lock().expect("no holder panics").insert(name, number);
+                    self.count.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(failed) => self.failed.lock().expect("no holder panics").push(failed),
+            }
+            std::thread::sleep(pace);
+        }
+    }
+
+    /// Waits until so many more are acknowledged.
+    pub fn wait_more(&self, more: usize) {
+        let wanted = self.count.load(Ordering::Relaxed) + more;
+        until("writes are acknowledged again", || {
+            assert!(self.failed.lock().expect("no holder panics").is_empty(), "a call failed: {self:?}");
+            (self.count.load(Ordering::Relaxed) >= wanted).then_some(())
+        });
+    }
+
+    /// Checks that no call failed, and that exactly the acknowledged jobs exist, each once, under its number.
+    pub fn assert_kept(&self, lab: &Lab, client: &Client, prefix: &str) -> Result<BTreeMap<String, u32>> {
+        assert!(self.failed.lock().expect("no holder panics").is_empty(), "{self:?}");
+        let acknowledged = self.acknowledged.lock().expect("no holder panics").clone();
+        let jobs = lab.block_on(client.jobs())?;
+        let ours: Vec<_> = jobs.into_iter().filter(|job| job.name.starts_with(prefix)).collect();
+        let by_name: BTreeMap<String, u32> = ours.iter().map(|job| (job.name.clone(), job.job)).collect();
+        assert_eq!(ours.len(), by_name.len(), "a submission was made twice");
+        assert_eq!(by_name, acknowledged);
+        Ok(acknowledged)
+    }
+}
+
+pub fn leader_s_death_costs_no_job_no_submission_and_no_call(lab: &mut Lab) -> Result<()> {
+    let ana = lab.client("ana")?;
+    let flags = ["--budget", "a", "--min-runtime", "1h"];
+    let jobs = (0..3).map(|_| lab.submit_gated("ana", &flags)).collect::<Result<Vec<_>>>()?;
+    let processes: Vec<_> = jobs.iter().map(|(_, gate)| gate.running()).collect();
+    let prefix = lab.fresh("under-failover");
+    let journal = lab.write(&format!("{prefix}.journal"), "")?;
+    let line = format!("echo \"$BURSAR_JOB_ID $BURSAR_ATTEMPT\" >> {journal}");
+
+    let (told, handle) = (Told::default(), lab.handle());
+    std::thread::scope(|scope| -> Result<()> {
+        for n in 0..THREADS {
+            let (told, handle, client) = (&told, handle.clone(), ana.from_replica(n));
+            let (line, prefix) = (line.as_str(), format!("{prefix}-{n}"));
+            scope.spawn(move || told.submit(&client, &handle, &prefix, line, PACE));
+        }
+        let over = Over(&told);
+        for round in 0..ROUNDS {
+            let leader = lab.leader();
+            lab.replicas[leader].kill();
+            told.wait_more(THREADS);
+            assert!(processes.iter().all(|process| alive(*process)), "round {round}: a job ended");
+            let parts = lab.parts.clone();
+            lab.replicas[leader].start(&parts)?;
+        }
+        drop(over);
+        Ok(())
+    })?;
+
+    let acknowledged = told.assert_kept(lab, &ana, &prefix)?;
+    for (name, number) in &acknowledged {
+        let view = seen::ended(lab, &ana, *number);
+        assert_eq!(view.end.as_deref(), Some("completed"), "{name}: {view:#?}");
+    }
+    let starts = fs::read_to_string(&journal)?;
+    let starts: Vec<&str> = starts.lines().collect();
+    assert_eq!(starts.len(), starts.iter().collect::<BTreeSet<_>>().len(), "an attempt ran twice");
+    let ran: BTreeSet<&str> = starts.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(ran.len(), acknowledged.len());
+    for (code, ((job, gate), process)) in (20..).zip(jobs.iter().zip(&processes)) {
+        assert!(alive(*process));
+        gate.open(code);
+        seen::assert_exit(&seen::ended(lab, &ana, *job), u32::from(code));
+        assert_eq!(gate.runs().len(), 1);
+    }
+    eprintln!("{} submissions over {ROUNDS} leaders' deaths", acknowledged.len());
+    Ok(())
+}
+
+/// Lets the submitting threads end, also when the law fails: a scope waits for its threads.
+pub struct Over<'a>(pub &'a Told);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,42 @@
+//! The cluster that the laws share.
+
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::Result;
+use chaos_tests::lab::{Lab, Plan};
+use libtest_mimic::Trial;
+use xtask::ClusterLock;
+
+/// The cluster, between two laws. A law that fails leaves none, and the next one begins with a new cluster.
+static STAGE: Mutex<Option<Stage>> = Mutex::new(None);
+
+struct Stage {
+    // Dropped in this order: the place is given back when the cluster is gone.
+    lab: Lab,
+    _lock: ClusterLock,
+}
+
+/// Makes a test of a law.
+pub fn law(name: &str, law: fn(&mut Lab) -> Result<()>) -> Trial {
+    Trial::test(name.to_owned(), move || {
+        let mut slot = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stage = slot.take().unwrap_or_else(start);
+        // A failure has to unwind through here: the cluster then tells its logs and keeps its folder.
+        stage.lab.settle().unwrap_or_else(|error| panic!("the cluster does not come to rest: {error:?}"));
+        law(&mut stage.lab).unwrap_or_else(|error| panic!("{error:?}"));
+        stage.lab.check();
+        *slot = Some(stage);
+        Ok(())
+    })
+}
+
+fn start() -> Stage {
+    let lock = xtask::cluster_lock();
+    let lab = Lab::start(Plan::usual()).unwrap_or_else(|error| panic!("no cluster: {error:?}"));
+    Stage { lab, _lock: lock }
+}
+
+/// Ends the cluster.
+pub fn clear() {
+    drop(STAGE.lock().unwrap_or_else(PoisonError::into_inner).take());
+}
