@@ -29,7 +29,8 @@
 //! let mut config = Config::new("/var/lib/bursar", PeerSecret::new([0; 32]));
 //! config.timing = Timing::FAST;
 //! let replica = Replica::open(config, M).await?;
-//! // Mount it before founding or being invited: `Server::builder().add_service(replica.service())`.
+//! // Mount it before founding or being invited: `Server::builder().tcp_nodelay(true).add_service(..)`. At the end
+//! // call `replica.shutdown()` first: its calls then end, and the listener can be closed without breaking any.
 //! let service = replica.service();
 //! if !replica.is_initialised() {
 //!     // `cluster init` on one replica only; the others are invited by it.

@@ -150,6 +150,12 @@ impl LogStore {
         Ok(entries)
     }
 
+    /// Whether all of `range` that the log holds can be read without the disk.
+    pub(crate) fn is_in_memory(&self, range: &Range<u64>) -> bool {
+        let (older, _) = self.tail().read(range.clone(), 0);
+        older.is_empty()
+    }
+
     /// Returns how long the oldest append has waited for the disk, in milliseconds.
     pub(crate) fn stalled_ms(&self) -> u64 {
         self.tail().stalled_ms()

@@ -16,8 +16,15 @@ use crate::record::Entry;
 const PORTION_BYTES: usize = 4 << 20;
 
 impl LogStore {
-    fn entries(&self, range: Range<u64>, limit_bytes: usize) -> io::Result<Vec<EntryOf<C>>> {
-        let entries = self.read(range, limit_bytes)?;
+    async fn entries(&self, range: Range<u64>, limit_bytes: usize) -> io::Result<Vec<EntryOf<C>>> {
+        let entries = if self.is_in_memory(&range) {
+            self.read(range, limit_bytes)?
+        } else {
+            // Disk work must not hold up the worker that sends heartbeats.
+            let log = self.clone();
+            let reading = tokio::task::spawn_blocking(move || log.read(range, limit_bytes));
+            reading.await.map_err(io::Error::other)??
+        };
         entries.into_iter().map(|entry| types::entry(entry).map_err(io::Error::other)).collect()
     }
 }
@@ -27,7 +34,7 @@ impl RaftLogReader<C> for LogStore {
         &mut self,
         range: RB,
     ) -> io::Result<Vec<EntryOf<C>>> {
-        self.entries(half_open(&range), usize::MAX)
+        self.entries(half_open(&range), usize::MAX).await
     }
 
     async fn read_vote(&mut self) -> io::Result<Option<VoteOf<C>>> {
@@ -35,7 +42,7 @@ impl RaftLogReader<C> for LogStore {
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<EntryOf<C>>> {
-        self.entries(start..end, PORTION_BYTES)
+        self.entries(start..end, PORTION_BYTES).await
     }
 }
 

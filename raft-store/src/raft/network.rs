@@ -16,6 +16,7 @@ use openraft::raft::{
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use openraft::{OptionalSend, RPCTypes, RaftNetworkFactory, RaftNetworkV2};
+use tokio::sync::oneshot;
 use tonic::{Code, Request, Status};
 
 use super::types::{C, Node};
@@ -80,6 +81,19 @@ pub(crate) struct Peer {
     purpose: Purpose,
 }
 
+/// A replication stream: not opened before there is something to send.
+enum Phase<S> {
+    Idle(Peer, S, Duration),
+    Open(Peer, Box<OpenStream>),
+}
+
+/// An open replication stream. Its requests end when it is dropped.
+struct OpenStream {
+    replies: tonic::Streaming<wire::AppendReply>,
+    unanswered: Arc<AtomicU64>,
+    _alive: oneshot::Sender<()>,
+}
+
 impl Peer {
     /// Makes one call within its deadline.
     async fn call<T, F, Fut>(
@@ -127,35 +141,31 @@ impl Peer {
         RPCError::Network(NetworkError::from_string(bad.0))
     }
 
+    /// Opens a stream for a request and all that follow it.
     async fn open_stream<S>(
         &self,
-        mut input: S,
-        option: &RPCOption,
-    ) -> Result<BoxStream<'static, Result<StreamAppendResult<C>, RPCError<C>>>, RPCError<C>>
+        first: AppendEntriesRequest<C>,
+        rest: S,
+        setup: Duration,
+    ) -> Result<OpenStream, RPCError<C>>
     where
         S: Stream<Item = AppendEntriesRequest<C>> + OptionalSend + Unpin + 'static,
     {
-        // The library waits out its backoff in the input: connecting before there is a request would not wait.
-        let Some(first) = input.next().await else { return Ok(Box::pin(stream::empty())) };
         let unanswered = Arc::new(AtomicU64::new(0));
+        let (alive, ended) = oneshot::channel::<()>();
         let parties = self.parties;
         let requests = {
             let unanswered = Arc::clone(&unanswered);
-            stream::once(async { first }).chain(input).map(move |request| {
+            stream::once(async { first }).chain(rest).map(move |request| {
                 unanswered.fetch_add(1, Ordering::Relaxed);
                 wire::AppendRequest::new(parties, request)
             })
         };
-        let action = (RPCTypes::AppendEntries, option.soft_ttl().max(STREAM_SETUP));
-        let replies =
-            self.call(&self.bulk, action, async |mut client, _| client.append_stream(requests).await).await?;
-        let state = Some((self.clone(), replies, unanswered));
-        Ok(Box::pin(stream::unfold(state, async |state| {
-            let (peer, mut replies, unanswered) = state?;
-            let reply = peer.next_reply(&mut replies, &unanswered).await?;
-            let goes_on = matches!(reply, Ok(Ok(_)));
-            Some((reply, goes_on.then_some((peer, replies, unanswered))))
-        })))
+        // The library's next stream waits until this one's requests are let go of, so they end with the answers.
+        let requests = requests.take_until(ended);
+        let send = async |mut client: Client, _| client.append_stream(requests).await;
+        let replies = self.call(&self.bulk, (RPCTypes::AppendEntries, setup), send).await?;
+        Ok(OpenStream { replies, unanswered, _alive: alive })
     }
 
     /// Waits for the next answer of a stream. Silence is a fault only while something is unanswered.
@@ -262,7 +272,26 @@ impl RaftNetworkV2<C> for Peer {
         if self.purpose == Purpose::Control {
             return stream_append_sequential(self, input, option);
         }
-        Box::pin(async move { self.open_stream(input, &option).await })
+        let setup = option.soft_ttl().max(STREAM_SETUP);
+        let start = Some(Phase::Idle(self.clone(), input, setup));
+        let replies: BoxStream<'s, _> = Box::pin(stream::unfold(start, async |phase| {
+            let (peer, mut open) = match phase? {
+                Phase::Open(peer, open) => (peer, open),
+                // The library waits out its backoff in the input: connecting before there is a request would not
+                // wait.
+                Phase::Idle(peer, mut input, setup) => {
+                    let first = input.next().await?;
+                    match peer.open_stream(first, input, setup).await {
+                        Ok(open) => (peer, Box::new(open)),
+                        Err(error) => return Some((Err(error), None)),
+                    }
+                }
+            };
+            let reply = peer.next_reply(&mut open.replies, &open.unanswered).await?;
+            let goes_on = matches!(reply, Ok(Ok(_)));
+            Some((reply, goes_on.then_some(Phase::Open(peer, open))))
+        }));
+        Box::pin(async move { Ok(replies) })
     }
 
     async fn vote(&mut self, rpc: VoteRequest<C>, option: RPCOption) -> Result<VoteResponse<C>, RPCError<C>> {

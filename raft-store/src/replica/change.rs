@@ -9,6 +9,7 @@ use openraft::errors::{ClientWriteError, RaftError};
 use super::found::LATER_IDS;
 use super::{Replica, leader_of};
 use crate::change::Error;
+use crate::raft::Raft;
 use crate::raft::types::C;
 use crate::{Member, ReplicaId, Status};
 
@@ -63,7 +64,7 @@ impl Replica {
     pub async fn add_member(&self, peer_addr: &str, client_addr: &str) -> Result<Member, Error> {
         let (identity, raft) = self.inner.running().ok_or(Error::Stopped)?;
         // The index of an entry is used once; a number made from it was never another replica's.
-        let blank = raft.write_blank().await.map_err(refused)?;
+        let blank = raft.write_blank().await.map_err(|error| refused(&raft, error))?;
         let member = Member {
             id: ReplicaId::new(LATER_IDS + blank.log_id.index),
             peer_addr: peer_addr.to_owned(),
@@ -71,9 +72,13 @@ impl Replica {
         };
         self.inner.invite(identity, &member).await.map_err(Error::Invite)?;
         let adding = async {
-            raft.add_learner(member.id.get(), member.to_node(), true).await.map_err(refused)?;
+            raft.add_learner(member.id.get(), member.to_node(), true)
+                .await
+                .map_err(|error| refused(&raft, error))?;
             let voters = BTreeSet::from([member.id.get()]);
-            raft.change_membership(ChangeMembers::AddVoterIds(voters), true).await.map_err(refused)
+            raft.change_membership(ChangeMembers::AddVoterIds(voters), true)
+                .await
+                .map_err(|error| refused(&raft, error))
         };
         tokio::time::timeout(SLOW_LIMIT, adding).await.map_err(|_| Error::Timeout)??;
         Ok(member)
@@ -98,7 +103,7 @@ impl Replica {
         } else {
             ChangeMembers::RemoveNodes(BTreeSet::from([id.get()]))
         };
-        raft.change_membership(changes, false).await.map_err(refused)?;
+        raft.change_membership(changes, false).await.map_err(|error| refused(&raft, error))?;
         Ok(())
     }
 
@@ -115,7 +120,9 @@ impl Replica {
             return Err(Error::NoSuchMember(stranger.id));
         }
         let nodes: BTreeMap<_, _> = moved.iter().map(|member| (member.id.get(), member.to_node())).collect();
-        raft.change_membership(ChangeMembers::SetNodes(nodes), true).await.map_err(refused)?;
+        raft.change_membership(ChangeMembers::SetNodes(nodes), true)
+            .await
+            .map_err(|error| refused(&raft, error))?;
         Ok(())
     }
 
@@ -129,12 +136,12 @@ impl Replica {
     }
 }
 
-fn refused(error: RaftError<C, ClientWriteError<C>>) -> Error {
+fn refused(raft: &Raft, error: RaftError<C, ClientWriteError<C>>) -> Error {
     match error {
         RaftError::Fatal(_) => Error::Stopped,
         RaftError::APIError(
             ClientWriteError::ForwardToLeader(forward) | ClientWriteError::LogEntryDiscarded(forward),
-        ) => Error::NotLeader { leader: leader_of(&forward) },
+        ) => Error::NotLeader { leader: leader_of(raft, &forward) },
         RaftError::APIError(
             error @ (ClientWriteError::ChangeMembershipError(_) | ClientWriteError::PreconditionFailed(_)),
         ) => Error::Refused(error.to_string().into()),

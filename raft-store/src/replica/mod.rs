@@ -215,8 +215,9 @@ impl Drop for Inner {
     }
 }
 
-/// Returns the leader that an error names.
-fn leader_of(forward: &ForwardToLeader<C>) -> Option<Member> {
+/// Returns the other replica that an error names as leader. A leader that no quorum has confirmed for a while
+/// names itself: nobody should be sent there.
+fn leader_of(raft: &Raft, forward: &ForwardToLeader<C>) -> Option<Member> {
     let (id, node) = forward.leader_id.zip(forward.leader_node.as_ref())?;
-    Some(Member::from_node(id, node))
+    (id != *raft.node_id()).then(|| Member::from_node(id, node))
 }

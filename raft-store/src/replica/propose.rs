@@ -74,10 +74,10 @@ impl Replica {
             Err(RaftError::Fatal(_)) => Err(Error::Stopped),
             Err(RaftError::APIError(error)) => Err(match error {
                 ClientWriteError::ForwardToLeader(forward) => {
-                    Error::NotLeader { leader: leader_of(&forward) }
+                    Error::NotLeader { leader: leader_of(&raft, &forward) }
                 }
                 ClientWriteError::LogEntryDiscarded(forward) => {
-                    Error::Unknown { leader: leader_of(&forward) }
+                    Error::Unknown { leader: leader_of(&raft, &forward) }
                 }
                 // Neither is asked for here.
                 ClientWriteError::ChangeMembershipError(_) | ClientWriteError::PreconditionFailed(_) => {

@@ -49,9 +49,10 @@ pub(crate) async fn confirm_leadership(raft: &Raft) -> Result<u64, Error> {
     match raft.get_read_log_id(ReadPolicy::ReadIndex).await {
         Ok((read, _)) => Ok(read.index()),
         Err(RaftError::Fatal(_)) => Err(Error::Stopped),
-        Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(forward))) => {
-            Err(Error::NoLeader { leader: leader_of(&forward), why: "this replica does not lead".to_owned() })
-        }
+        Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(forward))) => Err(Error::NoLeader {
+            leader: leader_of(raft, &forward),
+            why: "this replica does not lead".to_owned(),
+        }),
         Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => Err(Error::NoLeader {
             leader: None,
             why: "no quorum confirmed this replica as leader".to_owned(),

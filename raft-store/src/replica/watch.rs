@@ -10,7 +10,7 @@ use openraft::metrics::RaftMetrics;
 use super::Inner;
 use crate::raft::Raft;
 use crate::raft::types::C;
-use crate::{Identity, Status, fatal};
+use crate::{Identity, Role, Status, fatal};
 
 /// A leader whose disk stands still so long gives up leadership.
 const STALL_MS: u64 = 1000;
@@ -48,6 +48,10 @@ fn publish(inner: &Weak<Inner>, identity: Identity, metrics: &RaftMetrics<C>) ->
     let Some(inner) = inner.upgrade() else { return false };
     let status = Status::of(identity, metrics);
     inner.status.send_if_modified(|shown| {
+        if shown.role == Role::Stopped {
+            // It has been shut down since: what was true a moment ago must not be shown again.
+            return false;
+        }
         let differs = *shown != status;
         *shown = status;
         differs

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::{Stream, StreamExt, stream};
 use openraft::errors::{Fatal, RaftError};
 use openraft::raft::AppendEntriesRequest;
+use tokio::sync::oneshot;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::wire::raft_server::Raft as Service;
@@ -127,19 +128,25 @@ impl Service for Handler {
                 }
             })
         };
-        let replies = raft.stream_append(input).map(|result| match result {
+        // The library goes on waiting for requests after its last answer. While it does the call stays open, and
+        // the leader's next stream waits for it: the requests end with the answers.
+        let (alive, ended) = oneshot::channel::<()>();
+        let replies = raft.stream_append(input.take_until(ended)).map(|result| match result {
             Ok(result) => Ok(result.into()),
             Err(error) => Err(fatal(&error)),
         });
-        let last = stream::once(async move { fault.lock().unwrap_or_else(PoisonError::into_inner).take() });
-        let replies = replies.chain(last.filter_map(async |fault| fault.map(Err)));
+        let last = stream::once(async move {
+            drop(alive);
+            fault.lock().unwrap_or_else(PoisonError::into_inner).take()
+        });
         // An idle stream would hold up a server that waits for its calls to end.
         let mut status = self.replica.subscribe();
         let stopped = async move {
             // A gone sender means the same.
             let _ = status.wait_for(|status| status.role == Role::Stopped).await;
         };
-        let replies: Replies = Box::pin(replies.take_until(Box::pin(stopped)));
+        let replies = replies.take_until(Box::pin(stopped));
+        let replies: Replies = Box::pin(replies.chain(last.filter_map(async |fault| fault.map(Err))));
         Ok(Response::new(replies))
     }
 

@@ -54,6 +54,32 @@ async fn a_wrong_secret_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_replica_at_a_member_s_address_is_left_alone() {
+    let mut cluster = Cluster::founded(3, 1_000_000).await;
+    cluster.set("a", "1").await;
+    let away = (cluster.leader().await + 1) % 3;
+    cluster.nodes[away].stop().await;
+    let mut foreign = Node::new().await;
+    foreign.stop().await;
+    foreign.addr = cluster.nodes[away].addr;
+    foreign.start().await;
+    let members = vec![foreign.member(1)];
+    let replica = foreign.replica().clone();
+    replica.found(ClusterId::new([9; 16]), ReplicaId::new(1), members.clone()).await.expect("it is founded");
+    for key in 0..20 {
+        cluster.set(&format!("k{key}"), "1").await;
+    }
+    replica.watch().wait_for(|status| status.is_leader()).await.expect("it leads alone");
+    replica.read_barrier().await.expect("it reads");
+    assert!(foreign.machine().registers().values.is_empty());
+    assert_eq!(replica.status().members, members);
+    foreign.stop().await;
+    cluster.nodes[away].start().await;
+    assert_eq!(cluster.get(away, "k19").await.as_deref(), Some("1"));
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn garbage_on_the_port_changes_nothing() {
     let mut cluster = Cluster::founded(1, 1_000_000).await;
     cluster.set("a", "1").await;
