@@ -16,8 +16,8 @@ pub struct Failure {
     pub exit: Exit,
     /// What is wrong.
     pub what: String,
-    /// Where, if it is in a file.
-    pub place: Option<Place>,
+    /// Where, if it is in a file; boxed, so that results stay small.
+    pub place: Option<Box<Place>>,
     /// Why that is refused; may be empty.
     pub why: String,
     /// What to do; may be empty.
@@ -76,7 +76,7 @@ impl Failure {
 
     /// Adds the place.
     pub fn at(mut self, place: Option<Place>) -> Self {
-        self.place = place;
+        self.place = place.map(Box::new);
         self
     }
 

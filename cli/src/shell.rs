@@ -192,10 +192,11 @@ impl Shell {
         };
         if let Some(servers) = &self.global.server {
             let given: Vec<String> = servers.split(',').map(str::trim).map(String::from).collect();
-            if given != context.servers {
+            if !given.iter().all(|address| context.servers.contains(address)) {
                 // The token of one control plane is not shown to another.
-                context = Context { servers: given, budget: context.budget, ..Context::default() };
+                context = Context { budget: context.budget, ..Context::default() };
             }
+            context.servers = given;
         }
         if let Some(token) = env_text("BURSAR_TOKEN") {
             context.token = Some(token);

@@ -93,7 +93,7 @@ async fn lead(shared: &Arc<Shared>, term: Term) {
     tracing::info!(term = term.get(), index = view.index.get(), "leads");
     drop(view);
     shell.carry_out(effects);
-    shared.leading.send_replace(Some(Leading { term, inbox }));
+    shared.leading.send_replace(Some(Leading { term, since: Moment::now(), inbox }));
     loop {
         let woken = tokio::select! {
             changed = views.changed() => if changed { Woken::Applied } else { return },

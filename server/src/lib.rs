@@ -19,6 +19,7 @@ mod config;
 mod disk;
 mod error;
 mod events;
+mod incoming;
 mod lead;
 mod limits;
 mod links;

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::config::LogFormat;
 
 /// What is logged unless `BURSAR_LOG` says otherwise.
-const FILTER: &str = "info,openraft=warn,h2=warn,hyper=warn,tonic=warn";
+const FILTER: &str = "info,openraft=error,h2=warn,hyper=warn,tonic=warn";
 
 /// Starts logging. Does nothing if the process logs already.
 pub fn start(format: LogFormat) {

@@ -75,6 +75,17 @@ pub fn not_logged_in() -> Status {
     ))
 }
 
+/// Says that this replica belongs to no control plane yet.
+#[must_use]
+pub fn waiting() -> Status {
+    status(&Rejection::new(
+        Code::Founding,
+        "this replica belongs to no control plane yet".to_owned(),
+        "it waits to found one, or to be told that it is part of one",
+        "bursar cluster init, on one of the replicas".to_owned(),
+    ))
+}
+
 /// Says that something is not there, or not to be seen.
 #[must_use]
 pub fn not_found(what: String) -> Status {

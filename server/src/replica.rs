@@ -16,7 +16,6 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 
 use crate::addresses::Addresses;
 use crate::api::{self, Api};
@@ -25,6 +24,7 @@ use crate::config::Config;
 use crate::disk::{self, Disk};
 use crate::error::Error;
 use crate::events::Events;
+use crate::incoming::Incoming;
 use crate::lead;
 use crate::limits::Proposals;
 use crate::machine::Machine;
@@ -39,6 +39,8 @@ const STOPPING: Duration = Duration::from_secs(3);
 const HANDING_OVER: Duration = Duration::from_secs(3);
 /// A connection that does not answer a ping within this time, sent as often, is closed.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// Connections to one listener: 1,024 agents, people and their programs.
+const CONNECTIONS: usize = 8192;
 /// Calls at once on one connection.
 const STREAMS: u32 = 256;
 /// The longest list of headers.
@@ -217,7 +219,7 @@ fn serve_clients(shared: &Arc<Shared>, listener: TcpListener) -> Serving {
     let setup = SetupServer::new(api.clone()).max_decoding_message_size(64 * 1024);
     let agents = AgentLinkServer::new(api).max_decoding_message_size(api::MESSAGE_MAX);
     let router = builder().add_service(control).add_service(setup).add_service(agents);
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = Incoming::new(listener, CONNECTIONS);
     tokio::spawn(router.serve_with_incoming_shutdown(incoming, told_to_stop(shared.stopping.subscribe())))
 }
 
@@ -228,7 +230,7 @@ fn serve_peers(shared: &Arc<Shared>, listener: TcpListener, pass: Pass) -> Servi
     let peer = InterceptedService::new(peer, Gate(pass));
     // Replication runs for as long as it likes on few connections.
     let router = builder().max_concurrent_streams(None).add_service(shared.log.service()).add_service(peer);
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = Incoming::new(listener, CONNECTIONS);
     tokio::spawn(router.serve_with_incoming_shutdown(incoming, told_to_stop(shared.stopping.subscribe())))
 }
 

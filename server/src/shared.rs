@@ -12,7 +12,7 @@ use tonic::{Request, Status};
 
 use crate::addresses::Addresses;
 use crate::auth::{self, Caller};
-use crate::clock::{Clock, Deadline};
+use crate::clock::{Clock, Deadline, Moment};
 use crate::config::Config;
 use crate::disk::Disk;
 use crate::events::Events;
@@ -71,6 +71,8 @@ pub struct Shared {
 pub struct Leading {
     /// The term it leads in.
     pub term: Term,
+    /// Since when.
+    pub since: Moment,
     /// Where it takes events.
     pub inbox: mpsc::Sender<scheduler_core::leader::Event>,
 }
@@ -151,6 +153,9 @@ impl Shared {
 
     async fn caller(&self, metadata: &MetadataMap) -> Result<Caller, Status> {
         let shown = auth::bearer(metadata).ok_or_else(refusal::not_logged_in)?;
+        if !self.log.is_initialised() {
+            return Err(refusal::waiting());
+        }
         if let Some(caller) = auth::who(&self.views.now().state, &shown) {
             return Ok(caller);
         }

@@ -165,13 +165,19 @@ async fn there(shared: &Shared, entry: &Entry, leader: Member) -> Tried {
         return Tried::Elsewhere(None);
     };
     let call = client.forward(v1::ForwardRequest { entry: proto::encode_entry(entry) });
-    let reply = match tokio::time::timeout(ONE_TRY, call).await {
-        Ok(Ok(reply)) => reply.into_inner().reply,
-        Ok(Err(cause)) => {
-            tracing::debug!(%cause, leader = %leader.id, "the leader could not be asked");
-            None
-        }
-        Err(_) => None,
+    let mut standing = shared.log.watch();
+    // One that no longer leads may never answer: its machine may be gone.
+    let deposed = standing.wait_for(|now| now.leader.as_ref().is_some_and(|now| now.id != leader.id));
+    let reply = tokio::select! {
+        called = tokio::time::timeout(ONE_TRY, call) => match called {
+            Ok(Ok(reply)) => reply.into_inner().reply,
+            Ok(Err(cause)) => {
+                tracing::debug!(%cause, leader = %leader.id, "the leader could not be asked");
+                None
+            }
+            Err(_) => None,
+        },
+        _ = deposed => None,
     };
     match reply {
         Some(Reply::Applied(applied)) => match proto::decode_answer(&applied.answer) {

@@ -46,7 +46,7 @@ impl Replica {
             ));
         }
         let host = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
-        if host.is_empty() || !host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        if host.rsplit_once(':').is_none_or(|(name, port)| name.is_empty() || port.parse::<u16>().is_err()) {
             return Err(wrong("it has no port".into()));
         }
         let endpoint = Endpoint::from_shared(format!("http://{host}"))

@@ -138,6 +138,7 @@ impl Cluster {
             schema: "dev/v1".into(),
             folder: self.place.folder().display().to_string(),
             ready: self.is_ready,
+            keep: self.args.keep,
             supervisor: self.supervisor,
             replicas: self.replicas.iter().map(Part::state).collect(),
             agents: self.agents.iter().map(Part::state).collect(),

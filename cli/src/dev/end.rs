@@ -8,7 +8,9 @@ use tokio::time::sleep;
 
 use super::cluster::Cluster;
 use super::part::Part;
+use super::place::Place;
 use super::processes::{self, Identity};
+use super::state::State;
 use crate::clock::Deadline;
 use crate::failure::Failure;
 
@@ -96,5 +98,26 @@ async fn kill_left(us: i32, kept: &[Identity]) -> usize {
             processes::signal(one, Signal::KILL);
         }
         sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Ends what one left that was killed itself: its parts by pid and start time, shims by their program, and all that
+/// descends from them.
+pub fn clear(place: &Place, say: impl Fn(&str)) {
+    let Some(state) = State::read(&place.state()) else { return };
+    if processes::is_alive(state.supervisor) {
+        return;
+    }
+    let parts = state.replicas.iter().chain(&state.agents).filter_map(|part| part.process);
+    let roots: Vec<Identity> = parts.chain(processes::of_programs_in(place.folder())).collect();
+    let below =
+        roots.iter().filter(|one| processes::is_alive(**one)).flat_map(|one| processes::descendants(one.pid));
+    let all: Vec<Identity> = below.collect::<Vec<_>>().into_iter().chain(roots.iter().copied()).collect();
+    let ended = all.iter().filter(|one| processes::signal(**one, Signal::KILL)).count();
+    if ended > 0 {
+        say(&format!(
+            "ended {ended} processes of a development cluster that was killed, {}",
+            place.folder().display()
+        ));
     }
 }

@@ -32,6 +32,11 @@ impl Lock {
             .fix("use it (context dev), or end it: Ctrl-C where it runs, or `bursar dev stop`"))
     }
 
+    /// Returns the folder of the one that had it last, which may have ended without a word.
+    pub fn last(&mut self) -> PathBuf {
+        read(&mut self.0)
+    }
+
     /// Says whose it is.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,13 @@ pub fn descendants(of: i32) -> Vec<Identity> {
             }
         }
     }
+}
+
+/// Returns the processes whose program lies in a folder, or lay there when it was started.
+pub fn of_programs_in(folder: &Path) -> Vec<Identity> {
+    let is_inside =
+        |pid: &i32| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.starts_with(folder));
+    all().filter(is_inside).filter_map(identify).collect()
 }
 
 /// Reaps orphans that came to us and ended; `ours` are reaped by those who started them.

@@ -95,24 +95,24 @@ async fn start_replicas(cluster: &mut Cluster) -> Result<(), Failure> {
         cluster.replicas.push(part);
     }
     cluster.write_state()?;
-    for n in 0..REPLICAS.len() {
-        let file = cluster.place.replica(REPLICAS[n]).join("addresses");
+    for (n, name) in REPLICAS.into_iter().enumerate() {
+        let file = cluster.place.replica(name).join("addresses");
         let deadline = Deadline::after(UP_WITHIN);
         let (client, peer) = loop {
             if let Some(addresses) = addresses(&file) {
                 break addresses;
             }
-            let log = cluster.place.log(REPLICAS[n]);
+            let log = cluster.place.log(name);
             if let Some(how) = cluster.replicas[n].has_ended() {
-                return Err(did_not_come_up(REPLICAS[n], &how, &log));
+                return Err(did_not_come_up(name, &how, &log));
             }
             if deadline.is_over() {
-                return Err(did_not_come_up(REPLICAS[n], "out of time", &log));
+                return Err(did_not_come_up(name, "out of time", &log));
             }
             sleep(Duration::from_millis(20)).await;
         };
         // Started again it has to listen where the others look for it.
-        cluster.replicas[n].arguments = cluster.replica(REPLICAS[n], &client, &peer).arguments;
+        cluster.replicas[n].arguments = cluster.replica(name, &client, &peer).arguments;
         cluster.replicas[n].address = Some(client);
         cluster.replicas[n].peer = Some(peer);
     }

@@ -56,6 +56,7 @@ fn status(shell: &Shell) -> Result<Exit, Failure> {
 
 fn in_runtime(shell: &Shell, args: Args) -> Result<Exit, Failure> {
     let mut lock = Lock::take()?;
+    end::clear(&Place::at(lock.last()), |text| shell.say(text));
     let us = supervisor()?;
     let place = Place::make()?;
     lock.name(&place)?;

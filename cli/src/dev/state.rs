@@ -18,6 +18,8 @@ pub struct State {
     pub folder: String,
     /// Whether it is up: all nodes ready, context written.
     pub ready: bool,
+    /// Whether its folder is kept at the end.
+    pub keep: bool,
     /// The supervising process.
     pub supervisor: Identity,
     /// The replicas.

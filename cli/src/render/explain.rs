@@ -54,7 +54,12 @@ pub fn explain(e: &Explanation, look: &Look) -> String {
 
 fn head(e: &Explanation, look: &Look, now: u64) -> String {
     let name = if e.name.is_empty() { String::new() } else { format!(" {}", plain(&e.name)) };
-    let mut line = format!("{}{name} is {} ({})", plain(&e.subject), e.state.to_uppercase(), e.reason);
+    // How it ended says more than that it did.
+    let state = match e.reason.split_once('.') {
+        Some(("ended", how)) => how,
+        _ => e.state.as_str(),
+    };
+    let mut line = format!("{}{name} is {} ({})", plain(&e.subject), plain(&state.to_uppercase()), e.reason);
     if let Some(since) = e.since_at {
         line.push_str(&format!(" since {}", look.zone.short(since, now)));
     }

@@ -43,7 +43,7 @@ fn rows(job: &JobView, look: &Look, now: u64) -> Vec<(&'static str, Vec<String>)
         ("submitted", vec![look.zone.full(job.submitted_at)]),
         ("needs", vec![shape(job)]),
         ("terms", wrap(&terms(job), 80)),
-        ("charged", vec![format!("{} GPU-h", gpu_time::hours(&job.charged_milli_gpu_ms))]),
+        charged(job),
     ];
     if let (Some(end), Some(at)) = (&job.end, job.ended_at) {
         let exit = job.exit.as_ref().map_or(String::new(), |exit| format!(", {}", words::exit(exit)));
@@ -61,6 +61,14 @@ fn rows(job: &JobView, look: &Look, now: u64) -> Vec<(&'static str, Vec<String>)
         }
     }
     rows
+}
+
+fn charged(job: &JobView) -> (&'static str, Vec<String>) {
+    let hours = gpu_time::hours(&job.charged_milli_gpu_ms);
+    match job.tier.as_str() {
+        "free" => ("used", vec![format!("{hours} GPU-h of the free tier, not charged")]),
+        _ => ("charged", vec![format!("{hours} GPU-h")]),
+    }
 }
 
 fn line_count(text: &str) -> u64 {

@@ -21,6 +21,16 @@ pub(super) fn check(root: &TreeNode) -> Result<(), Rejection> {
         let what = format!("the root `{}` has a share of {}", root.name, root.share);
         return Err(Rejection::new(Code::BadTree, what, "the root is all of it", String::from("write 100%")));
     }
+    if root.owner.is_none() {
+        let what = format!("the root `{}` has no owner", root.name);
+        let why = "a file says the whole tree, so this would take the root from its owner";
+        return Err(Rejection::new(
+            Code::BadTree,
+            what,
+            why,
+            String::from("write `owner: NAME` at the root"),
+        ));
+    }
     let mut count = 0;
     check_below(root, root.name.as_str(), 0, &mut count)
 }

@@ -70,8 +70,13 @@ pub async fn show(shared: &Shared, asked: Request<v1::ShowNodeRequest>) -> Resul
 }
 
 fn heard(shared: &Shared, state: &State, node: NodeId) -> Heard {
-    if shared.leading.borrow().is_none() {
+    let Some(since) = shared.leading.borrow().as_ref().map(|leading| leading.since) else {
         return Heard::Unknown;
+    };
+    match shared.links.is_heard(node, lately(state)) {
+        true => Heard::Lately,
+        // A leader that is younger than that cannot know yet.
+        false if since.elapsed() < lately(state) => Heard::Unknown,
+        false => Heard::NotLately,
     }
-    if shared.links.is_heard(node, lately(state)) { Heard::Lately } else { Heard::NotLately }
 }

@@ -16,7 +16,7 @@ pub enum Heard {
     Lately,
     /// Not lately.
     NotLately,
-    /// This replica does not lead, so it does not know.
+    /// This replica does not lead, or not for long enough to know.
     Unknown,
 }
 

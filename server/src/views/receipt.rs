@@ -10,12 +10,16 @@ use scheduler_core::unit::{ChargeMillis, GpuCount, MilliGpus};
 
 use super::{Scene, budget, charge, job, use_view, words};
 
+/// In a longer line a receipt says no place: it is counted by walking the line, and that must not cost every submission
+/// more the more of them there are. `explain` always counts.
+const COUNTED: usize = 1_000;
+
 /// Returns the receipt of an accepted job.
 #[must_use]
 pub fn receipt(scene: Scene<'_>, id: JobId, record: &Job) -> v1::Receipt {
     let state = scene.state();
     let terms = &record.terms;
-    let place = explain::place(state, id, scene.now);
+    let place = if state.line.len() > COUNTED { None } else { explain::place(state, id, scene.now) };
     let pool = pool_of(state, record, place.as_ref().map(|place| &place.pool));
     let used = budget::use_of(scene, &pool, record.budget, terms.tier);
     v1::Receipt {
@@ -33,6 +37,7 @@ pub fn receipt(scene: Scene<'_>, id: JobId, record: &Job) -> v1::Receipt {
         resumable: terms.resumable,
         resumable_source: words::source(terms.resumable_source).to_owned(),
         grace_ms: terms.grace.as_millis(),
+        // 0: not counted, or not in line any more.
         place: place.as_ref().map_or(0, |place| place.place),
         gpus_ahead: place.as_ref().map_or(0, |place| place.gpus_ahead),
         warnings: warnings(state, record),

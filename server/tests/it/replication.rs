@@ -75,3 +75,65 @@ fn restart_of_all_replicas_keeps_everything_alike_and_time_goes_on() {
         assert!(ana.job(jobs[5]).await.state == "waiting");
     });
 }
+
+/// Makes a replica's anchor one of another boot, as a restart of the machine does.
+fn forget_boot(lab: &Lab, at: usize) {
+    let file = lab.configs[at].data.join("clock");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    std::fs::write(file, format!("{} another-boot {} {}\n", words[0], words[2], words[3])).unwrap();
+}
+
+#[test]
+fn replica_of_a_restarted_machine_goes_by_its_peers_and_all_of_them_by_a_credible_wall_clock() {
+    alone(|lock| async {
+        let mut lab = Lab::founded(lock).await;
+        let ana = lab.client(lab.follower().await, "ana-token").await;
+        ana.submit("science", 1).await.unwrap();
+        let time_of = |lab: &Lab, at: usize| {
+            let clock = &lab.replicas[at].as_ref().unwrap().shared().clock;
+            clock.now().map(|now| (now, clock.alarm()))
+        };
+        let leader = lab.leader().await;
+        lab.replicas[leader].take().unwrap().stop().await;
+        forget_boot(&lab, leader);
+        lab.restart(leader).await;
+        let (time, alarm) = until("time from its peers", || async { time_of(&lab, leader) }).await;
+        let (theirs, _) = time_of(&lab, (leader + 1) % 3).unwrap();
+        assert!(theirs.since(time).as_millis() < 5_000 && alarm.is_none());
+
+        for at in 0..3 {
+            lab.replicas[at].take().unwrap().stop().await;
+            forget_boot(&lab, at);
+        }
+        for at in 0..3 {
+            lab.restart(at).await;
+        }
+        let ana = lab.client(0, "ana-token").await;
+        until("a write after all machines restarted", || async { ana.submit("science", 1).await.ok() }).await;
+        for at in 0..3 {
+            let (time, alarm) = until("time at each replica", || async { time_of(&lab, at) }).await;
+            assert!(time >= theirs && alarm.is_none());
+        }
+    });
+}
+
+#[test]
+fn leader_that_is_told_to_stop_hands_over_first() {
+    alone(|lock| async {
+        let mut lab = Lab::founded(lock).await;
+        let leader = lab.leader().await;
+        let ana = lab.client((leader + 1) % 3, "ana-token").await;
+        let stopping = lab.replicas[leader].take().unwrap();
+        let submitting = async {
+            let mut jobs = Vec::new();
+            for _ in 0..10 {
+                jobs.push(ana.submit("science", 1).await.expect("no call fails").job);
+            }
+            jobs
+        };
+        let ((), jobs) = tokio::join!(stopping.stop(), submitting);
+        assert_eq!(jobs, (jobs[0]..jobs[0] + 10).collect::<Vec<_>>(), "each once, in order");
+        assert_ne!(lab.leader().await, leader);
+    });
+}

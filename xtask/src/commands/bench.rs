@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,8 @@ fn measure(bench: &Bench, out: &Path) -> Result<Vec<Row>> {
             "--out",
         ])
         .arg(out)
+        // It prints the same table; progress comes on standard error.
+        .stdout(Stdio::null())
         .status()
         .context("failed to start cargo")?;
     ensure!(status.success(), "bench {} failed ({status})", bench.name);

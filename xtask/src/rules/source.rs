@@ -118,8 +118,9 @@ fn block_end(bytes: &[u8], start: usize) -> Option<usize> {
 }
 
 fn test_lines(path: &str, code: &str) -> Vec<bool> {
-    let is_test_file = path.split('/').any(|part| part == "tests" || part == "tests.rs" || part == "benches")
-        || path.starts_with("chaos-tests/");
+    let is_test_file =
+        path.split('/').any(|part| ["tests", "tests.rs", "benches", "examples"].contains(&part))
+            || path.starts_with("chaos-tests/");
     let mut lines = vec![is_test_file; code.lines().count()];
     let bytes = code.as_bytes();
     for (start, attribute) in code.match_indices("#[cfg(test)]") {

@@ -120,6 +120,8 @@ const POLLS: &[&str] = &[
     "node-agent/tests/it/agents.rs",
     "node-agent/tests/it/probes.rs",
     "raft-store/tests/it/cluster.rs",
+    // Measures, and waits for what it measures.
+    "raft-store/examples/",
 ];
 
 /// Returns the files and functions that are too long.

@@ -1,8 +1,10 @@
 //! What the pages show can be typed.
 
+use std::collections::HashMap;
 use std::process::Command;
 
-use xtask::rules::docs::{Shown, commands};
+use xtask::built::bursar;
+use xtask::rules::docs::{Shown, commands, unknown};
 use xtask::rules::repository_texts;
 
 fn shown(program: &str) -> Vec<Shown> {
@@ -27,4 +29,18 @@ fn an_unknown_command_fails_and_lists_those_there_are() {
     assert!(!output.status.success());
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(message.contains("unknown command") && message.contains("bench NAME"), "{message}");
+}
+
+#[test]
+fn every_bursar_command_and_flag_shown_in_a_page_exists() {
+    let mut known = HashMap::new();
+    let findings =
+        unknown(&shown("bursar"), |path| known.entry(path.to_vec()).or_insert_with(|| help(path)).clone());
+    let listed: Vec<_> = findings.iter().map(ToString::to_string).collect();
+    assert!(listed.is_empty(), "{}", listed.join("\n"));
+}
+
+fn help(path: &[String]) -> Option<String> {
+    let output = Command::new(bursar()).args(path).arg("--help").output().expect("bursar starts");
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }

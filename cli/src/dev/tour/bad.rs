@@ -153,7 +153,8 @@ pub fn surroundings(guide: &mut Guide, report: &mut Report) -> Result<(), String
     let said = guide.run(&["run", "--budget", "science/agents", "--min-runtime", "-1h", "--", "/bin/true"]);
     check(report, "a failure of `run` itself", &said, 125, "negative");
     let address = guide.addresses()?.join(",");
-    let said = guide.run(&["--server", &address, "queue"]);
+    let nowhere = guide.work().to_str().unwrap_or_default();
+    let said = guide.run_with(&["--server", &address, "queue"], &[("XDG_CONFIG_HOME", nowhere)]);
     check(report, "no token", &said, 5, "error[B1104]");
     let said = guide.run_with(&["queue"], &[("BURSAR_TOKEN", "wrong")]);
     check(report, "a wrong token", &said, 5, "error[B1406]");

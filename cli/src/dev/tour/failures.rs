@@ -1,6 +1,8 @@
 //! What fails, and what goes on all the same.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
 
@@ -19,6 +21,7 @@ pub fn leader(guide: &mut Guide, report: &mut Report) -> Result<(), String> {
     for n in 0..2 {
         running.push(guide.started(&format!("tour-b-run-{n}"), "exec sleep 600", &TERMS)?);
     }
+    let (writer, follower) = written(guide)?;
     let mut acknowledged: BTreeMap<String, u64> = BTreeMap::new();
     let mut failed = Vec::new();
     for round in 1..=guide.rounds {
@@ -55,6 +58,7 @@ pub fn leader(guide: &mut Guide, report: &mut Report) -> Result<(), String> {
     report.check(failed.is_empty(), &format!("{} of {wanted} submissions failed {failed:?}", failed.len()));
     guide.until_whole()?;
     once(guide, report, &acknowledged)?;
+    followed(guide, report, writer, follower)?;
     for (job, process) in running {
         let view = guide.job(job)?;
         let attempts = view["attempts"].as_array().map_or(0, Vec::len);
@@ -63,6 +67,36 @@ pub fn leader(guide: &mut Guide, report: &mut Report) -> Result<(), String> {
         guide.run(&["job", "cancel", "--now", &job.to_string()]).well()?;
         guide.wait(job);
     }
+    Ok(())
+}
+
+/// Starts a job that writes on, and a `logs -f` that follows it into a file.
+fn written(guide: &Guide) -> Result<(u64, Child), String> {
+    let rest = "i=0; while [ ! -e tour-b.go ]; do i=$((i+1)); echo line $i; sleep 0.05; done; echo last";
+    let (job, _) = guide.started("tour-b-log", rest, &TERMS)?;
+    let file = File::create(guide.work().join("tour-b.log")).map_err(|error| error.to_string())?;
+    let follower =
+        guide.command(&["logs", "-f", &job.to_string()])?.stdout(file).stderr(Stdio::null()).spawn();
+    Ok((job, follower.map_err(|error| error.to_string())?))
+}
+
+/// What was followed over all those leaders is what was written: nothing is missing, nothing stands twice.
+fn followed(guide: &Guide, report: &mut Report, job: u64, mut follower: Child) -> Result<(), String> {
+    guide.write("tour-b.go", "")?;
+    let ended = guide.until("`logs -f` to end", || follower.try_wait().ok().flatten());
+    if ended.is_err() {
+        let _ = follower.kill();
+        let _ = follower.wait();
+    }
+    let status = ended?;
+    let text = std::fs::read_to_string(guide.work().join("tour-b.log")).map_err(|error| error.to_string())?;
+    let lines: Vec<&str> = text.lines().collect();
+    let numbers = 1..lines.len();
+    let is_whole =
+        numbers.clone().all(|n| lines[n - 1] == format!("line {n}")) && lines.last() == Some(&"last");
+    let says =
+        format!("`logs -f` of job {job} followed over the leaders: {} lines in order, {status}", lines.len());
+    report.check(is_whole && lines.len() > 10 && status.success(), &says);
     Ok(())
 }
 

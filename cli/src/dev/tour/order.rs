@@ -29,6 +29,7 @@ pub fn budgets(guide: &mut Guide, report: &mut Report) -> Result<(), String> {
     for n in 0..all {
         late.push(sleeper(guide, "robotics/grasp", &format!("tour-e-late-{n}"), &["--min-runtime", "10m"])?);
     }
+    let (charged_before, _) = booked(guide, "science/agents")?;
     let free = sleeper(guide, "science/agents", "tour-e-free", &["--unallocated"])?;
     let reason = guide.until("the free-tier job to be looked at", || {
         let reason = guide.job(free).ok()?["reason"].as_str()?.to_string();
@@ -61,11 +62,27 @@ pub fn budgets(guide: &mut Guide, report: &mut Report) -> Result<(), String> {
         (guide.job(free).ok()?["state"] == "running").then_some(())
     })?;
     report.check(true, "it starts when GPUs are idle and nobody else wants them");
-    let charged = guide.job(free)?["charged_milli_gpu_ms"].clone();
-    report.check(charged == "0", &format!("it is not charged: {charged}"));
     guide.run(&["job", "cancel", "--now", &free.to_string()]).well()?;
     guide.wait(free);
+    let (charged, in_free_tier) = booked(guide, "science/agents")?;
+    let is_booked = charged == charged_before && in_free_tier > 0;
+    report.check(
+        is_booked,
+        &format!("its budget is not charged for it, and has {in_free_tier} milli-GPU-ms in the free tier"),
+    );
     Ok(())
+}
+
+/// Returns what a budget is charged, and what it has used of the free tier.
+fn booked(guide: &Guide, budget: &str) -> Result<(i128, i128), String> {
+    let tree = guide.run(&["-o", "json", "budget", "tree"]).well()?.json();
+    let rows = tree["pools"][0]["rows"].as_array().cloned().unwrap_or_default();
+    let row = rows.iter().find(|row| row["path"].as_str().is_some_and(|path| path.ends_with(budget)));
+    let row = row.ok_or_else(|| format!("no budget {budget} in {tree}"))?;
+    let number = |value: &serde_json::Value| value.as_str().and_then(|text| text.parse().ok());
+    number(&row["use"]["charged_milli_gpu_ms"])
+        .zip(number(&row["free_tier_milli_gpu_ms"]))
+        .ok_or_else(|| format!("no numbers in {row}"))
 }
 
 fn sleeper(guide: &Guide, budget: &str, name: &str, tier: &[&str]) -> Result<u64, String> {

@@ -40,6 +40,12 @@ fn the_root_is_the_whole() {
 }
 
 #[test]
+fn a_file_never_takes_the_root_from_its_owner_by_silence() {
+    let file = TreeNode { owner: None, ..node("lab", 100, vec![]) };
+    check(&file, Code::BadTree, "the root `lab` has no owner");
+}
+
+#[test]
 fn a_tree_has_a_depth_and_a_size() {
     let chain =
         |depth: usize| (0..depth).fold(node("x", 100, vec![]), |below, _| node("x", 100, vec![below]));

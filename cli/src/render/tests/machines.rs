@@ -1,0 +1,155 @@
+//! Nodes, replicas, principals, events.
+
+use proto::v1::{
+    ClusterView, EventView, GpuView, NodeList, NodeView, PrincipalList, PrincipalView, ReplicaView,
+};
+
+use super::{NOW, as_of, check, look, pool};
+use crate::render;
+
+fn node() -> NodeView {
+    NodeView {
+        schema: String::new(),
+        as_of: as_of(),
+        node: 1,
+        name: "node-01".into(),
+        pool: "main".into(),
+        state: "ready".into(),
+        gpus: 8,
+        protected: 2,
+        interruptible: 0,
+        free_tier: 1,
+        idle: 5,
+        gpu_model: Some("H100".into()),
+        agent_version: "0.1.0".into(),
+        containment: "tree".into(),
+        simulated: true,
+        gpu_list: vec![GpuView {
+            slot: 0,
+            uuid: "GPU-00000000-0000-0000-0000-000000000000".into(),
+            model: "NVIDIA H100 80GB HBM3".into(),
+            state: "4190.1".into(),
+            holding: "protected".into(),
+            until_at: Some(NOW + 3_600_000),
+        }],
+        cpus: 96,
+        memory_bytes: 1 << 40,
+        machine: "m".into(),
+        boot: "b".into(),
+        ..NodeView::default()
+    }
+}
+
+#[test]
+fn nodes_show_what_runs_and_what_ails_them() {
+    let ailing = NodeView {
+        name: "node-02".into(),
+        state: "unreachable".into(),
+        trouble: vec!["gpu 3: one retired page".into(), "slow".into()],
+        ..node()
+    };
+    let list = NodeList { schema: String::new(), as_of: as_of(), nodes: vec![node(), ailing] };
+    check(
+        &render::node::nodes(&list, &look()),
+        "NODE     STATE        GPUS  PROTECTED  INTERRUPTIBLE  FREE TIER  IDLE  HEALTH            AGENT
+node-01  ready           8          2              0          1     5  ok                0.1.0
+node-02  unreachable     8          2              0          1     5  gpu 3: one reti…  0.1.0
+",
+    );
+    check(
+        &render::node::node(&node(), &look()),
+        "node-01 is READY
+
+  pool         main
+  GPUs         8 H100, simulated
+  machine      96 cores, 1 TiB
+  agent        0.1.0, process tree (weaker than cgroup)
+  health       ok
+
+GPU  UUID                                      MODEL                  STATE   HOLDING    UNTIL
+  0  GPU-00000000-0000-0000-0000-000000000000  NVIDIA H100 80GB HBM3  4190.1  protected  15:02
+",
+    );
+}
+
+#[test]
+fn cluster_shows_who_leads_and_who_lags() {
+    let replica = |replica, role: &str, behind| ReplicaView {
+        replica,
+        client: format!("127.0.0.1:740{replica}"),
+        peer: format!("127.0.0.1:741{replica}"),
+        role: role.into(),
+        version: Some("0.1.0".into()),
+        applied: Some(8_841_207 - behind),
+        behind: Some(behind),
+        trouble: None,
+    };
+    let view = ClusterView {
+        as_of: as_of(),
+        cluster: "c".into(),
+        epoch: 1,
+        replicas: vec![replica(1, "leader", 0), replica(2, "follower", 40_112)],
+        pools: vec![pool()],
+        agents_connected: 31,
+        agents: 32,
+        jobs_waiting: 3,
+        jobs_running: 12,
+        last_plan: Some("0.4 s ago, took 11 ms".into()),
+        alarms: vec!["r2 is far behind".into()],
+        ..ClusterView::default()
+    };
+    check(
+        &render::cluster::status(&view, &look()),
+        "accepting work, scheduling
+as of 14:02:11
+h100-a  256 GPUs: 152 protected, 56 interruptible, 40 free tier, 8 unavailable, 0 idle
+
+REPLICA  ROLE        APPLIED  BEHIND  VERSION  ADDRESS         TROUBLE
+r1       leader    8,841,207       0  0.1.0    127.0.0.1:7401
+r2       follower  8,801,095  40,112  0.1.0    127.0.0.1:7402
+
+agents   31 of 32 connected; 1 not
+jobs     3 waiting, 12 running
+plan     0.4 s ago, took 11 ms
+alarm    r2 is far behind
+",
+    );
+    let safe = ClusterView { safe_mode: Some("why".into()), ..view };
+    assert!(render::cluster::status(&safe, &look()).starts_with("SAFE MODE"));
+}
+
+#[test]
+fn principals_and_events_are_one_line_each() {
+    let one = PrincipalView {
+        name: "ana".into(),
+        account: "ana".into(),
+        operator: false,
+        revoked: false,
+        owns: vec![],
+        member_of: vec!["science/agents".into()],
+    };
+    let list = PrincipalList { schema: String::new(), as_of: as_of(), principals: vec![one.clone()] };
+    check(
+        &render::principal::principals(&list, &look()),
+        "NAME  ACCOUNT  ROLE  OWNS  MEMBER OF\nana   ana      user        science/agents\n",
+    );
+    check(
+        &render::principal::principal(&one),
+        "ana\n\n  jobs run as  ana\n  role         user\n  owns         -\n  member of    science/agents\n",
+    );
+    let event = EventView {
+        index: 12,
+        n: 0,
+        at: NOW,
+        kind: "job.started".into(),
+        actor: "leader".into(),
+        job: Some(4190),
+        attempt: Some(1),
+        sentence: "started on node-01".into(),
+        ..EventView::default()
+    };
+    check(
+        &render::events::event(&event, &look()),
+        "14:02:11  job.started        4190.1       started on node-01\n",
+    );
+}

@@ -1,0 +1,15 @@
+use std::os::unix::process::ExitStatusExt as _;
+
+/// The whole tour: three replicas, two agents, real jobs; each of its lines is a promise.
+#[test]
+fn the_tour_finds_everything_as_it_should_be() {
+    let _alone = xtask::cluster_lock();
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let (shim, library) = (xtask::built::shim(), xtask::built::fake_nvml());
+    let (shim, library) = (shim.to_str().expect("text"), library.to_str().expect("text"));
+    let output =
+        super::bursar(home.path(), &["dev", "--shim", shim, "--fake-nvml", library, "tour", "--rounds", "2"]);
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{:?} {:?}\n{out}\n{err}", output.status.code(), output.status.signal());
+}
