@@ -121,6 +121,45 @@ async fn a_replica_that_was_away_too_long_gets_a_snapshot() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn entries_of_a_lost_leader_that_were_not_acknowledged_give_way_without_a_new_write() {
+    let mut cluster = Cluster::founded(3, 1_000_000).await;
+    cluster.set("a", "before").await;
+    let old = cluster.leader().await;
+    for other in [(old + 1) % 3, (old + 2) % 3] {
+        cluster.nodes[other].stop().await;
+    }
+    // Nobody can acknowledge these; they stay in the old leader's log alone.
+    let replica = cluster.nodes[old].replica().clone();
+    let held = replica.status().last_log;
+    let alone: Vec<_> = (0..10)
+        .map(|round| {
+            let replica = replica.clone();
+            tokio::spawn(async move { replica.propose(set("a", &format!("lost-{round}"))).await })
+        })
+        .collect();
+    eventually("the old leader has taken or refused them all", || {
+        let all_refused = alone.iter().all(tokio::task::JoinHandle::is_finished);
+        (replica.status().last_log > held || all_refused).then_some(())
+    })
+    .await;
+    cluster.nodes[old].stop().await;
+    for proposal in alone {
+        assert!(proposal.await.expect("no panic").is_err(), "no quorum, no acknowledgement");
+    }
+    for other in [(old + 1) % 3, (old + 2) % 3] {
+        cluster.nodes[other].start().await;
+    }
+    for round in 0..3 {
+        cluster.set("a", &format!("after-{round}")).await;
+    }
+    cluster.nodes[old].start().await;
+    assert_eq!(cluster.get(old, "a").await.as_deref(), Some("after-2"));
+    let logs = |at: usize| cluster.nodes[at].replica().status().last_log;
+    eventually("the logs end alike", || (logs(old) == logs((old + 1) % 3)).then_some(())).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_replica_leaves_no_call_open() {
     let mut cluster = Cluster::founded(3, 1_000_000).await;
     cluster.set("a", "1").await;
