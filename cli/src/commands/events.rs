@@ -1,6 +1,6 @@
 //! `bursar events`: what happened, one line each.
 
-use proto::v1::EventsRequest;
+use proto::v1::{ClusterStatusRequest, EventsRequest};
 
 use super::subject;
 use crate::exit::Exit;
@@ -35,10 +35,17 @@ pub struct Args {
 /// When no replica answers.
 pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
     let job = args.job.as_deref().map(subject::job).transpose()?;
-    // Without following, the present end is of no use: all that is kept is meant.
-    let after = args.after.or(if args.follow { None } else { Some(0) });
-    let request = EventsRequest { after, job, node: args.node, budget: args.budget, follow: args.follow };
     let client = shell.client()?;
+    let after = match (args.after, args.follow) {
+        (Some(after), _) => Some(after),
+        // Without following, the present end is of no use: all that is kept is meant.
+        (None, false) => Some(0),
+        // Named here, so that a replica lost before the first event leaves no gap.
+        (None, true) => {
+            client.cluster_status(ClusterStatusRequest { read: None }).await?.as_of.map(|at| at.index)
+        }
+    };
+    let request = EventsRequest { after, job, node: args.node, budget: args.budget, follow: args.follow };
     client
         .events(request, |event| match shell.format {
             Format::Table | Format::Wide => shell.print(&render::events::event(event, &shell.look)),

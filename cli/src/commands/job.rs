@@ -83,7 +83,7 @@ struct Cancel {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Ends with the exit code of the last job named; with several jobs, of the first one that did not complete."
+    after_help = "Ends with the job's own exit code; with several jobs, with that of the first one that did not complete."
 )]
 struct Wait {
     /// Their numbers

@@ -14,8 +14,8 @@ try, in another terminal:
   1. bursar budget tree                              the lab, and whose turn it is
   2. bursar submit examples/debug.yaml               read the receipt; then: bursar logs -f JOB
   3. bursar run --budget science/agents --min-runtime 1m -- sh -c 'echo $CUDA_VISIBLE_DEVICES'
-  4. bursar submit --budget language/pretrain --gpus 8 --min-runtime 5m -- sleep 600   a few times, then
-     bursar queue; bursar explain JOB                why it waits, with both sides' numbers
+  4. bursar submit --budget language/pretrain --gpus 8 --min-runtime 5m -- sleep 600   once for each node and
+     once more; then: bursar queue; bursar explain JOB      why it waits, with both sides' numbers
   5. bursar dev kill-leader                          work goes on, nothing is lost: bursar cluster status
   6. bursar dev stop-replicas; sleep 20; bursar dev start-replicas      jobs run on meanwhile
   7. edit a copy of examples/budgets.yaml, bursar budget apply -f COPY --reason \"try it\"

@@ -93,11 +93,13 @@ fn goes(row: &BudgetRow) -> String {
 
 /// Returns the branch that leads to a row: whether a sibling follows at each level above decides its strokes.
 fn branch(rows: &[BudgetRow], n: usize) -> String {
+    // A part of the tree is drawn as a tree of its own.
+    let base = rows.first().map_or(0, |row| row.depth);
     let depth = rows[n].depth;
     let follows =
         |level: u32| rows[n + 1..].iter().take_while(|row| row.depth >= level).any(|row| row.depth == level);
-    let mut out: String = (1..depth).map(|level| if follows(level) { "│ " } else { "  " }).collect();
-    if depth > 0 {
+    let mut out: String = (base + 1..depth).map(|level| if follows(level) { "│ " } else { "  " }).collect();
+    if depth > base {
         out.push_str(if follows(depth) { "├ " } else { "└ " });
     }
     out

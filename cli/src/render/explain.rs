@@ -94,7 +94,7 @@ fn order(e: &Explanation) -> String {
         0 => format!("{}; nobody waits ahead", ordinal(place)),
         _ => format!("{}; ahead of it (lower use goes first):", ordinal(place)),
     }];
-    lines.extend(e.ahead.iter().map(ahead));
+    lines.extend(e.ahead.iter().map(|a| ahead(a, &e.reason)));
     let told = u32::try_from(e.ahead.len()).unwrap_or(u32::MAX);
     if place > told.saturating_add(1) && told > 0 {
         lines.push(format!("and {} more", place - 1 - told));
@@ -102,9 +102,10 @@ fn order(e: &Explanation) -> String {
     block("order", HEAD, &lines)
 }
 
-fn ahead(a: &AheadView) -> String {
+fn ahead(a: &AheadView, reason: &str) -> String {
     let numbers = match (&a.theirs, &a.mine) {
         (Some(theirs), Some(mine)) => format!("{} < {}", words::use_of(theirs), words::use_of(mine)),
+        _ if reason == "waiting.idle" => "funded, or earlier in the same budget".into(),
         _ => "same budget: turn, then first submission".into(),
     };
     format!(

@@ -75,6 +75,7 @@ pub fn reason(token: &str) -> String {
         "waiting.shape" => "GPUs in wrong places".into(),
         "waiting.idle" => "none idle".into(),
         "waiting.leader" => "no leader".into(),
+        other if other.starts_with("starting.") => "starting".into(),
         other => other.split_once('.').map_or(other, |(_, rest)| rest).to_string(),
     }
 }

@@ -54,7 +54,7 @@ pub fn submissions(guide: &mut Guide, report: &mut Report) -> Result<(), String>
         ("a submission over 64 KiB", &["submit", "large.yaml"], 3, "error[B1201]"),
         ("a file that is not there", &["submit", "absent.yaml"], 1, "error[B1011]"),
         ("a tree over 100 %", &["budget", "plan", "-f", "over.yaml"], 3, "error[B1305]"),
-        ("a name that stands twice", &["budget", "plan", "-f", "twice.yaml"], 3, "error[B1306]"),
+        ("a name that stands twice", &["budget", "plan", "-f", "twice.yaml"], 3, "error[B1306]: two budgets"),
         (
             "a change without a yes",
             &["budget", "apply", "-f", "other.yaml", "--reason", "r"],
@@ -96,11 +96,11 @@ fn files(guide: &Guide) -> Result<(), String> {
     )?;
     guide.write(
         "over.yaml",
-        "name: lab\nchildren:\n  - { name: a, share: 60 }\n  - { name: b, share: 50 }\n",
+        "name: lab\nowner: ceo\nchildren:\n  - { name: a, share: 60 }\n  - { name: b, share: 50 }\n",
     )?;
     guide.write(
         "twice.yaml",
-        "name: lab\nchildren:\n  - { name: a, share: 10 }\n  - { name: a, share: 20 }\n",
+        "name: lab\nowner: ceo\nchildren:\n  - { name: a, share: 10 }\n  - { name: a, share: 20 }\n",
     )?;
     guide.write("other.yaml", "name: lab\nowner: ceo\nchildren:\n  - { name: science, share: 100, children: [{ name: agents, share: 100 }] }\n")?;
     guide.write("plain.txt", "not a program\n")
@@ -131,7 +131,7 @@ pub fn surroundings(guide: &mut Guide, report: &mut Report) -> Result<(), String
         let said = guide.run(&args);
         report.check(
             said.code == Some(code),
-            &format!("{what}: exit code {:?}, {code} is expected", said.code),
+            &format!("{what}: exit code {}, {code} is expected", said.exit()),
         );
     }
     let args = [
@@ -148,7 +148,7 @@ pub fn surroundings(guide: &mut Guide, report: &mut Report) -> Result<(), String
     let said = guide.run(&args);
     report.check(
         said.code == Some(127),
-        &format!("a folder that is not there: exit code {:?}, 127 is expected", said.code),
+        &format!("a folder that is not there: exit code {}, 127 is expected", said.exit()),
     );
     let said = guide.run(&["run", "--budget", "science/agents", "--min-runtime", "-1h", "--", "/bin/true"]);
     check(report, "a failure of `run` itself", &said, 125, "negative");
@@ -174,7 +174,7 @@ fn reader_left(guide: &Guide, report: &mut Report) -> Result<(), String> {
     let code = child.wait().map_err(|error| error.to_string())?.code();
     report.check(
         code == Some(0) && err.is_empty(),
-        &format!("a reader that left: exit code {code:?}, said {err:?}"),
+        &format!("a reader that left: the command ends quietly, said {err:?}"),
     );
     Ok(())
 }

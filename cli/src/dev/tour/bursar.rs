@@ -32,6 +32,11 @@ pub struct Said {
 }
 
 impl Said {
+    /// Returns its exit code as a word.
+    pub fn exit(&self) -> String {
+        self.code.map_or_else(|| "none".into(), |code| code.to_string())
+    }
+
     /// Returns its data as JSON; null if it is none.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or(Value::Null)
@@ -45,7 +50,7 @@ impl Said {
         if self.code == Some(0) {
             Ok(self)
         } else {
-            Err(format!("exit code {:?}: {}", self.code, self.err.trim()))
+            Err(format!("exit code {}: {}", self.exit(), self.err.trim()))
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use super::super::processes::{Identity, identify, is_alive, parent, signal};
 use super::bursar::Guide;
@@ -22,6 +23,7 @@ pub fn leader(guide: &mut Guide, report: &mut Report) -> Result<(), String> {
         running.push(guide.started(&format!("tour-b-run-{n}"), "exec sleep 600", &TERMS)?);
     }
     let (writer, follower) = written(guide)?;
+    let watcher = watch(guide)?;
     let mut acknowledged: BTreeMap<String, u64> = BTreeMap::new();
     let mut failed = Vec::new();
     for round in 1..=guide.rounds {
@@ -58,6 +60,7 @@ pub fn leader(guide: &mut Guide, report: &mut Report) -> Result<(), String> {
     report.check(failed.is_empty(), &format!("{} of {wanted} submissions failed {failed:?}", failed.len()));
     guide.until_whole()?;
     once(guide, report, &acknowledged)?;
+    watched(guide, report, watcher, &acknowledged)?;
     followed(guide, report, writer, follower)?;
     for (job, process) in running {
         let view = guide.job(job)?;
@@ -100,6 +103,49 @@ fn followed(guide: &Guide, report: &mut Report, job: u64, mut follower: Child) -
     Ok(())
 }
 
+/// Starts an `events -f` into a file.
+fn watch(guide: &Guide) -> Result<Child, String> {
+    let file = File::create(guide.work().join("tour-b.events")).map_err(|error| error.to_string())?;
+    let watcher = guide.command(&["-o", "jsonl", "events", "-f"])?.stdout(file).stderr(Stdio::null()).spawn();
+    watcher.map_err(|error| error.to_string())
+}
+
+/// What was watched over all those leaders has every submission once, in the order of the log.
+fn watched(
+    guide: &Guide,
+    report: &mut Report,
+    mut watcher: Child,
+    acknowledged: &BTreeMap<String, u64>,
+) -> Result<(), String> {
+    let read = || -> Vec<Value> {
+        let text = std::fs::read_to_string(guide.work().join("tour-b.events")).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    let count = |events: &[Value], job: u64| {
+        events
+            .iter()
+            .filter(|event| event["kind"] == "job.submitted" && event["job"].as_u64() == Some(job))
+            .count()
+    };
+    let all = guide.until("`events -f` to have all submissions", || {
+        let events = read();
+        acknowledged.values().all(|job| count(&events, *job) > 0).then_some(events)
+    });
+    let _ = watcher.kill();
+    let _ = watcher.wait();
+    let events = all?;
+    let places: Vec<(u64, u64)> =
+        events.iter().filter_map(|event| Some((event["index"].as_u64()?, event["n"].as_u64()?))).collect();
+    let is_ordered = places.windows(2).all(|pair| pair[0] < pair[1]);
+    let is_once = acknowledged.values().all(|job| count(&events, *job) == 1);
+    let says = format!(
+        "`events -f` followed over the leaders: {} events in order, each submission once",
+        events.len()
+    );
+    report.check(is_ordered && is_once, &says);
+    Ok(())
+}
+
 /// Every acknowledged submission is there once.
 fn once(guide: &Guide, report: &mut Report, acknowledged: &BTreeMap<String, u64>) -> Result<(), String> {
     let states = "held,waiting,starting,running,stopping,ended";
@@ -132,7 +178,7 @@ pub fn replicas(guide: &mut Guide, report: &mut Report) -> Result<(), String> {
     guide.run(&["dev", "stop-replicas"]).well()?;
     report.check(is_alive(ending) && is_alive(staying), "all replicas are killed; the jobs run on");
     let called = guide.run(&["--patience", "1s", "queue"]);
-    let says = format!("a call says that no replica can be reached: exit code {:?}", called.code);
+    let says = format!("a call says that no replica can be reached: exit code {}", called.exit());
     report.check(called.code == Some(6) && called.err.contains("error[B1102]"), &says);
     guide.write("tour-c.go", "")?;
     guide.until("the job to end", || (!is_alive(ending)).then_some(()))?;
@@ -141,7 +187,7 @@ pub fn replicas(guide: &mut Guide, report: &mut Report) -> Result<(), String> {
     let waited = guide.wait(ends);
     report.check(
         waited.code == Some(7),
-        &format!("the job that ended meanwhile has its exit code 7: {:?}", waited.code),
+        &format!("the job that ended meanwhile has its exit code 7: {}", waited.exit()),
     );
     let view = guide.job(stays)?;
     let is_same = is_alive(staying)
@@ -150,7 +196,7 @@ pub fn replicas(guide: &mut Guide, report: &mut Report) -> Result<(), String> {
     report.check(is_same, &format!("the other one still runs as pid {} in its first attempt", staying.pid));
     guide.run(&["job", "cancel", "--now", &stays.to_string()]).well()?;
     let waited = guide.wait(stays);
-    report.check(!is_alive(staying), &format!("cancelled it ends: {:?}", waited.code));
+    report.check(!is_alive(staying), &format!("cancelled it ends: {}", waited.exit()));
     Ok(())
 }
 
@@ -176,7 +222,7 @@ pub fn agents(guide: &mut Guide, report: &mut Report) -> Result<(), String> {
         report.check(is_alive(process), &format!("{}; the job is the same pid {}", said.trim(), process.pid));
         guide.write(&go, "")?;
         let waited = guide.wait(job);
-        report.check(waited.code == Some(9), &format!("its exit code 9 is right: {:?}", waited.code));
+        report.check(waited.code == Some(9), &format!("its exit code 9 is right: {}", waited.exit()));
         let attempts = guide.job(job)?["attempts"].as_array().map_or(0, Vec::len);
         report.check(attempts == 1, &format!("it had {attempts} attempt"));
     }

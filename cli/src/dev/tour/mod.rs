@@ -69,7 +69,7 @@ fn end(guide: &mut Guide, report: &mut Report) -> Result<(), String> {
     let folder: PathBuf = guide.folder();
     let processes = guide.processes();
     let (code, said) = guide.end()?;
-    report.check(code == Some(0), &format!("dev ends with {code:?} after a TERM{said}"));
+    report.check(code == Some(0), &format!("dev ends by itself after a TERM{said}"));
     let left = processes.iter().filter(|process| super::processes::is_alive(**process)).count();
     report.check(left == 0, &format!("{left} of {} processes are left", processes.len()));
     report.check(!folder.exists(), "its folder is gone");

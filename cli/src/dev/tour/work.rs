@@ -25,7 +25,7 @@ pub fn submission(guide: &mut Guide, report: &mut Report) -> Result<(), String> 
     let waited = guide.wait(job);
     report.check(
         waited.code == Some(3),
-        &format!("job {job} ended, its exit code 3 came through `job wait`: {:?}", waited.code),
+        &format!("job {job} ended, its exit code 3 came through `job wait`: {}", waited.exit()),
     );
     let logs = guide.run(&["logs", &job.to_string()]);
     let hello = format!("hello from {job}\n");
@@ -52,7 +52,7 @@ pub fn submission(guide: &mut Guide, report: &mut Report) -> Result<(), String> 
         "-c",
         "echo out; exit 4",
     ]);
-    let says = format!("`run` passes output and exit code on: {:?}, {:?}", run.out, run.code);
+    let says = format!("`run` passes output and exit code on: {:?}, {}", run.out, run.exit());
     report.check(run.code == Some(4) && run.out == "out\n", &says);
     Ok(())
 }
@@ -116,7 +116,7 @@ pub fn request_ids(guide: &mut Guide, report: &mut Report) -> Result<(), String>
         &format!("sent to {} replicas, the same request is one job: {jobs:?}", addresses.len()),
     );
     let other = submit(&addresses[0], "2m");
-    let says = format!("another body under the same id is a conflict: exit code {:?}", other.code);
+    let says = format!("another body under the same id is a conflict: exit code {}", other.exit());
     report.check(other.code == Some(7) && other.err.contains("error[B1501]"), &says);
     Ok(())
 }
