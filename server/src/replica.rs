@@ -30,7 +30,7 @@ use crate::limits::Proposals;
 use crate::machine::Machine;
 use crate::peers::{self, Gate, Pass, Peers};
 use crate::setup::Setup;
-use crate::shared::{RECHECKS, Shared};
+use crate::shared::{LONG_VIEWS, RECHECKS, Shared};
 use crate::view;
 
 /// Calls under way get so long to end when the replica stops.
@@ -189,6 +189,7 @@ async fn open(config: Config, secret: [u8; 32], addresses: Addresses) -> Result<
         clock,
         events,
         rechecks: Semaphore::new(RECHECKS),
+        long_views: Semaphore::new(LONG_VIEWS),
         calls: Arc::default(),
         proposals: Proposals::default(),
         peers: Arc::new(Peers::new(Pass::new(&secret))),

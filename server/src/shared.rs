@@ -27,6 +27,8 @@ use crate::view::{View, Views};
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Calls with a token that is not known here that may ask the leader at once.
 pub const RECHECKS: usize = 8;
+/// Views that walk the whole line at once: the others wait, and agents' links and writes have a worker left.
+pub const LONG_VIEWS: usize = 2;
 /// A reader waits so long for this replica to catch up with what it was just told.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
@@ -46,6 +48,8 @@ pub struct Shared {
     pub events: Arc<Events>,
     /// Turns of calls whose token is not known here yet.
     pub rechecks: Semaphore,
+    /// Turns of views that walk the whole line.
+    pub long_views: Semaphore,
     /// Calls under way.
     pub calls: Arc<Calls>,
     /// Proposals under way.
@@ -206,6 +210,15 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Makes a view that may take long, a few at a time, without holding up what else this worker has to do.
+    ///
+    /// # Errors
+    /// When the replica is stopping.
+    pub async fn long_view<T>(&self, make: impl FnOnce() -> T) -> Result<T, Status> {
+        let _turn = self.long_views.acquire().await.map_err(|_| refusal::no_leader())?;
+        Ok(tokio::task::block_in_place(make))
     }
 
     /// Returns a state that has what a write just did.

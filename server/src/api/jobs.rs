@@ -70,8 +70,11 @@ pub async fn show(shared: &Shared, asked: Request<v1::ShowJobRequest>) -> Result
     let scene = shared.scene(&read);
     let (id, record) = job(scene.state(), message.job)?;
     let links = shared.linked(scene.state());
-    let stands = Standings::new(scene, &links).of(id, record);
-    Ok(views::job::view(scene, id, record, &caller.name, &stands))
+    let show = || {
+        let stands = Standings::new(scene, &links).of(id, record);
+        views::job::view(scene, id, record, &caller.name, &stands)
+    };
+    shared.long_view(show).await
 }
 
 /// Lists jobs, newest first.
@@ -84,31 +87,33 @@ pub async fn list(shared: &Shared, asked: Request<v1::ListJobsRequest>) -> Resul
     let above = message.budget.as_deref().map(|path| budget(state, path)).transpose()?;
     let user = message.user.as_deref().map(|text| name("user", text)).transpose()?;
     let links = shared.linked(state);
-    let mut standings = Standings::new(scene, &links);
     let is_meant = |record: &Job| {
         let is_below = |above| budgets::path(state, record.budget).contains(&above);
         above.is_none_or(is_below) && user.as_ref().is_none_or(|user| *user == record.user)
     };
-    let most =
-        usize::try_from(message.limit).ok().filter(|limit| *limit > 0).unwrap_or(LIST_DEFAULT).min(LIST_MAX);
-    let (mut jobs, mut left_out) = (Vec::new(), 0);
-    for (id, record) in state.jobs.iter().rev().filter(|(_, record)| is_meant(record)) {
-        let has_ended = matches!(record.phase, Phase::Ended { .. });
-        if message.states.is_empty() && has_ended {
-            continue;
+    let limit = usize::try_from(message.limit).ok().filter(|limit| *limit > 0);
+    let most = limit.unwrap_or(LIST_DEFAULT).min(LIST_MAX);
+    let make = || {
+        let mut standings = Standings::new(scene, &links);
+        let (mut jobs, mut left_out) = (Vec::new(), 0);
+        for (id, record) in state.jobs.iter().rev().filter(|(_, record)| is_meant(record)) {
+            let has_ended = matches!(record.phase, Phase::Ended { .. });
+            if message.states.is_empty() && has_ended {
+                continue;
+            }
+            let stands = standings.of(*id, record);
+            if !message.states.is_empty() && !message.states.iter().any(|s| s == stands.stage.as_str()) {
+                continue;
+            }
+            if jobs.len() < most {
+                jobs.push(views::job::view(scene, *id, record, &caller.name, &stands));
+            } else {
+                left_out += 1;
+            }
         }
-        let stands = standings.of(*id, record);
-        let is_wanted =
-            message.states.is_empty() || message.states.iter().any(|s| s == stands.stage.as_str());
-        if !is_wanted {
-            continue;
-        }
-        if jobs.len() < most {
-            jobs.push(views::job::view(scene, *id, record, &caller.name, &stands));
-        } else {
-            left_out += 1;
-        }
-    }
+        (jobs, left_out)
+    };
+    let (jobs, left_out) = shared.long_view(make).await?;
     Ok(v1::JobList { schema: "job-list/v1".to_owned(), as_of: scene.as_of(), jobs, left_out })
 }
 
@@ -124,7 +129,7 @@ pub async fn queue(shared: &Shared, asked: Request<v1::QueueRequest>) -> Result<
         top: usize::try_from(message.top).unwrap_or(usize::MAX),
     };
     let links = shared.linked(scene.state());
-    Ok(views::queue::view(scene, &links, &wanted))
+    shared.long_view(|| views::queue::view(scene, &links, &wanted)).await
 }
 
 /// What is to be explained.
@@ -151,7 +156,7 @@ pub async fn explain(shared: &Shared, asked: Request<v1::ExplainRequest>) -> Res
                 return Err(refusal::not_found(format!("there is no attempt {}", message.subject)));
             }
             let links = shared.linked(state);
-            let found = why::job(state, &links, id, scene.now);
+            let found = shared.long_view(|| why::job(state, &links, id, scene.now)).await?;
             let found = found.ok_or_else(|| refusal::not_found(format!("there is no job {number}")))?;
             Ok(views::explain::job(scene, &message.subject, &found))
         }
