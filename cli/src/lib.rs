@@ -7,7 +7,7 @@
 //! ```
 //!
 //! This crate asks and shows; it never decides. A command is one file in `commands`, a screen one pure function in
-//! `render`, and every refusal is a [`Failure`](failure::Failure) with a code that `bursar help CODE` explains.
+//! `render`, and every refusal is a `Failure` with a code that `bursar help CODE` explains.
 
 mod args;
 mod client;

@@ -117,6 +117,11 @@ const EXITS: &[&str] = &[
 const POLLS: &[&str] = &[
     "/support.rs",
     "/poll.rs",
+    // Spaces out its load as it was told, and waits for what it measures.
+    "chaos-tests/src/bench/",
+    "chaos-tests/src/lab/wait.rs",
+    // Leaves replicas down for a while, on purpose.
+    "chaos-tests/tests/it/failover.rs",
     "node-agent/tests/it/agents.rs",
     "node-agent/tests/it/probes.rs",
     "raft-store/tests/it/cluster.rs",
