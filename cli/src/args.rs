@@ -27,15 +27,16 @@ pub struct Cli {
 
 /// Arguments that every command takes.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "For every command")]
 pub struct Global {
     /// The control plane to speak to, by its context's name
-    #[arg(long, global = true, env = "BURSAR_CONTEXT", value_name = "NAME")]
+    #[arg(long, global = true, env = "BURSAR_CONTEXT", hide_env_values = true, value_name = "NAME")]
     pub context: Option<String>,
     /// Addresses of the replicas, instead of a context's
-    #[arg(long, global = true, env = "BURSAR_SERVER", value_name = "HOST:PORT,…")]
+    #[arg(long, global = true, env = "BURSAR_SERVER", hide_env_values = true, value_name = "HOST:PORT,…")]
     pub server: Option<String>,
     /// How data is written
-    #[arg(short, long, global = true, env = "BURSAR_OUTPUT", value_name = "FORMAT")]
+    #[arg(short, long, global = true, env = "BURSAR_OUTPUT", hide_env_values = true, value_name = "FORMAT")]
     pub output: Option<Format>,
     /// When there is colour
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]

@@ -105,10 +105,15 @@ impl Client {
         for step in 0..self.replicas.len() {
             let n = (first + step) % self.replicas.len();
             let replica = &self.replicas[n];
-            let control = match replica.connect(self.bearer.as_ref()).await {
+            let connected = match timeout(ANSWER_WITHIN, replica.connect(self.bearer.as_ref())).await {
+                Ok(Ok(control)) => Ok(control),
+                Ok(Err(error)) => Err(root_cause(&error)),
+                Err(_) => Err("no connection in time".into()),
+            };
+            let control = match connected {
                 Ok(control) => control,
-                Err(error) => {
-                    nobody = format!("{}: {}", replica.address, root_cause(&error));
+                Err(why) => {
+                    nobody = format!("{}: {why}", replica.address);
                     self.tell(&nobody);
                     continue;
                 }

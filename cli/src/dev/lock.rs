@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -11,6 +12,10 @@ use super::place::Place;
 use crate::codes;
 use crate::config;
 use crate::failure::Failure;
+
+/// How often, and after which pauses, a lock that is held is tried.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The lock; given back when it is dropped, or its process ends in any way.
 #[derive(Debug)]
@@ -23,8 +28,12 @@ impl Lock {
     /// When another development cluster has it; the failure names its folder.
     pub fn take() -> Result<Self, Failure> {
         let mut file = open()?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            return Ok(Self(file));
+        // Whoever only asks whether one runs holds the lock for a moment.
+        for _ in 0..TRIES {
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                return Ok(Self(file));
+            }
+            std::thread::sleep(PAUSE);
         }
         let folder = read(&mut file);
         Err(Failure::new(codes::DEV_RUNS, "a development cluster runs already")
