@@ -64,11 +64,11 @@ fn rows(job: &JobView, look: &Look, now: u64) -> Vec<(&'static str, Vec<String>)
 }
 
 fn charged(job: &JobView) -> (&'static str, Vec<String>) {
-    let hours = gpu_time::hours(&job.charged_milli_gpu_ms);
-    match job.tier.as_str() {
-        "free" => ("used", vec![format!("{hours} GPU-h of the free tier, not charged")]),
-        _ => ("charged", vec![format!("{hours} GPU-h")]),
-    }
+    let charged = match job.tier.as_str() {
+        "free" => "nothing: the free tier is not charged".into(),
+        _ => format!("{} GPU-h", gpu_time::hours(&job.charged_milli_gpu_ms)),
+    };
+    ("charged", vec![charged])
 }
 
 fn line_count(text: &str) -> u64 {

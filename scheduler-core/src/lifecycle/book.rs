@@ -45,6 +45,16 @@ pub fn charge(attempt: &Attempt, ended: &Ended) -> ChargeMillis {
     }
 }
 
+/// Returns what an attempt was charged up to `now`, whether it runs or has ended.
+#[must_use]
+pub fn charge_so_far(attempt: &Attempt, now: Timestamp) -> ChargeMillis {
+    match (&attempt.ended, attempt.tier, attempt.go_at) {
+        (Some(ended), _, _) => charge(attempt, ended),
+        (None, Tier::Funded, Some(go)) => ChargeMillis::of(attempt.rate, now.since(go)),
+        (None, Tier::Free, _) | (None, Tier::Funded, None) => ChargeMillis::ZERO,
+    }
+}
+
 /// Books GPUs that are with no attempt any more to what they are now.
 pub fn free_from(state: &mut State, pool: &Name, on: (NodeId, &[Slot]), from: Class, at: Timestamp) {
     let (node, slots) = on;

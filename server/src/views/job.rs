@@ -4,6 +4,7 @@ use proto::{Wire as _, v1};
 use scheduler_core::explain::{Reason, Stage};
 use scheduler_core::id::{AttemptId, AttemptNo, JobId, Name};
 use scheduler_core::job::{Attempt, Exit, Job, PastAttempt, Phase};
+use scheduler_core::lifecycle::book::charge_so_far;
 use scheduler_core::spec::Program;
 use scheduler_core::state::State;
 use scheduler_core::unit::{ChargeMillis, Timestamp};
@@ -72,19 +73,13 @@ pub fn gpus(job: &Job) -> u32 {
 /// Returns what all a job's attempts were charged up to `now`. An ended attempt is in the job's own sum.
 fn charged(state: &State, id: JobId, job: &Job, now: Timestamp) -> ChargeMillis {
     let live = of_job(state, id).filter(|(_, attempt)| attempt.ended.is_none());
-    live.fold(job.charged, |sum, (_, attempt)| sum.checked_add(attempt_charge(attempt, now)).unwrap_or(sum))
+    live.fold(job.charged, |sum, (_, attempt)| sum.checked_add(charge_so_far(attempt, now)).unwrap_or(sum))
 }
 
 fn of_job(state: &State, job: JobId) -> impl Iterator<Item = (&AttemptId, &Attempt)> {
     let first = AttemptId { job, no: AttemptNo::new(0) };
     let last = AttemptId { job, no: AttemptNo::new(u16::MAX) };
     state.attempts.range(first..=last)
-}
-
-fn attempt_charge(attempt: &Attempt, now: Timestamp) -> ChargeMillis {
-    let Some(go) = attempt.go_at else { return ChargeMillis::ZERO };
-    let until = attempt.ended.as_ref().map_or(now, |ended| ended.at);
-    ChargeMillis::of(attempt.rate, until.since(go))
 }
 
 fn attempts(scene: Scene<'_>, id: JobId, job: &Job) -> Vec<v1::AttemptView> {
@@ -135,7 +130,7 @@ fn live_view(scene: Scene<'_>, id: AttemptId, attempt: &Attempt) -> v1::AttemptV
         ended_at: ended.map(|ended| ended.at.as_millis()),
         end: ended.map(|ended| words::attempt_end(&ended.cause).to_owned()),
         exit: ended.and_then(|ended| ended.exit).map(exit_view),
-        charged_milli_gpu_ms: charge(attempt_charge(attempt, scene.now)),
+        charged_milli_gpu_ms: charge(charge_so_far(attempt, scene.now)),
         decision: attempt.decision.to_string(),
         detail: ended.and_then(|ended| words::attempt_detail(&ended.cause)),
         stop: attempt.stop.as_ref().map(|stop| words::stop(&stop.cause)),
