@@ -120,7 +120,7 @@ const POLLS: &[&str] = &[
     // Spaces out its load as it was told, and waits for what it measures.
     "chaos-tests/src/bench/",
     "chaos-tests/src/lab/wait.rs",
-    // Leaves replicas down for a while, on purpose.
+    // Spaces out its submissions.
     "chaos-tests/tests/it/failover.rs",
     "node-agent/tests/it/agents.rs",
     "node-agent/tests/it/probes.rs",
