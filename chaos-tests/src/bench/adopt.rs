@@ -35,7 +35,7 @@ fn placements_a_second(lab: &Lab, count: usize) -> Result<f64> {
 /// When the backlog does not go through.
 pub fn real(figures: &mut Figures, lab: &mut Lab, count: usize) -> Result<()> {
     lab.agents.iter_mut().for_each(Agent::kill);
-    backlog(lab, count, "true")?;
+    backlog(lab, count, "true", DEADLINE * 3)?;
     let parts = lab.parts.clone();
     lab.agents.iter_mut().try_for_each(|agent| agent.start(&parts))?;
     let rate = placements_a_second(lab, count)?;
@@ -50,7 +50,7 @@ pub fn real(figures: &mut Figures, lab: &mut Lab, count: usize) -> Result<()> {
 pub fn null(figures: &mut Figures, lab: &mut Lab, count: usize) -> Result<()> {
     const NODES: usize = 16;
     lab.agents.iter_mut().for_each(Agent::kill);
-    backlog(lab, count, "true")?;
+    backlog(lab, count, "true", DEADLINE * 3)?;
     let nodes = (0..NODES).map(|n| Scripted::join(lab, n)).collect::<Result<Vec<_>>>()?;
     let rate = placements_a_second(lab, count)?;
     figures.at_least("placements adopted from a backlog, null executor", rate, "1/s", 500.0);

@@ -91,22 +91,22 @@ pub fn submissions_a_second(lab: &Lab, clients: usize, span: Duration) -> Result
     Ok(rate(after - before, took))
 }
 
-/// Submits `count` jobs of one GPU in the free tier as fast as 64 callers can.
+/// Submits `count` jobs of one GPU in the free tier as fast as 64 callers can, for at most so long.
 ///
 /// # Errors
 /// When a call fails.
-pub fn backlog(lab: &Lab, count: usize, line: &str) -> Result<()> {
+pub fn backlog(lab: &Lab, count: usize, line: &str, patience: Duration) -> Result<()> {
     const AT_ONCE: usize = 64;
     let leader = lab.leader();
     let callers = (0..CALLERS).map(|n| lab.client(&caller(n))).collect::<Result<Vec<_>>>()?;
     let clock = lab.block_on(Clock::read(&callers[0]))?;
-    let next = Arc::new(AtomicUsize::new(0));
+    let (next, begun) = (Arc::new(AtomicUsize::new(0)), Instant::now());
     let tasks: Vec<_> = (0..AT_ONCE)
         .map(|n| {
             let (client, next) = (callers[n % CALLERS].from_replica(leader), Arc::clone(&next));
             let launch = script(line);
             lab.handle().spawn(async move {
-                while next.fetch_add(1, Ordering::Relaxed) < count {
+                while next.fetch_add(1, Ordering::Relaxed) < count && begun.elapsed() < patience {
                     client.submit(&clock.request(job("backlog", "a", 1, 0), launch.clone())?).await?;
                 }
                 anyhow::Ok(())

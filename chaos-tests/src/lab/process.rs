@@ -1,6 +1,7 @@
 //! One process of a lab.
 
 use std::fs::{File, OpenOptions};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use rustix::process::{Pid, Signal};
 
 use super::wait::try_until;
 
-/// A child, with what it writes in a file. It is killed when dropped.
+/// A child, with what it writes in a file. It is killed when dropped, and when the thread that started it ends.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -28,6 +29,7 @@ impl Process {
         let out: File = out.with_context(|| format!("failed to open {}", log.display()))?;
         let err = out.try_clone().context("failed to share the log")?;
         command.stdin(Stdio::null()).stdout(out).stderr(err);
+        end_with_us(&mut command);
         let child = command.spawn().with_context(|| format!("failed to start {command:?}"))?;
         Ok(Self { child, log: log.to_owned(), ended: None })
     }
@@ -86,6 +88,13 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Has the kernel kill it when the thread that starts it is gone: nobody else would, were this process killed.
+fn end_with_us(command: &mut Command) {
+    let ask = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
+    // SAFETY: between fork and exec only this one system call is made; it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(ask) };
 }
 
 /// Sends a signal to one process; one that is gone already needs none.
