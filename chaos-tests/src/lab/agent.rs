@@ -1,6 +1,7 @@
 //! One node of a lab: an agent with simulated GPUs.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,9 +35,11 @@ impl Agent {
     pub fn prepare(folder: &Path, n: u32, gpus: u32, servers: &str) -> Result<Self> {
         let name = format!("node-{n:02}");
         let nvml_state = folder.join(format!("{name}.gpus.json"));
+        // Another lab's, so that a process which one left behind is on none of these GPUs.
+        let lab = of_lab(folder);
         let gpu = |i: u32| {
             json!({
-                "uuid": format!("GPU-{n:08x}-0000-4000-8000-{i:012x}"),
+                "uuid": format!("GPU-{lab:08x}-{n:04x}-4000-8000-{i:012x}"),
                 "serial": format!("{n:06}{i:04}"),
                 "pci_bus_id": format!("00000000:{:02X}:00.0", i + 1),
                 "minor": i,
@@ -106,4 +109,12 @@ impl Agent {
     pub fn pid(&self) -> Option<i32> {
         self.process.as_ref().map(Process::pid)
     }
+}
+
+/// Returns a number that differs from lab to lab: their folders have random names.
+fn of_lab(folder: &Path) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    folder.hash(&mut hasher);
+    let hash = hasher.finish().to_le_bytes();
+    u32::from_le_bytes([hash[0], hash[1], hash[2], hash[3]])
 }

@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 use tokio::time::sleep;
 
 use super::cluster::{Cluster, REPLICAS};
-use crate::client::{Client, found};
+use crate::client::{Client, found, random};
 use crate::clock::Deadline;
 use crate::codes;
 use crate::config::write_private;
@@ -195,6 +195,7 @@ fn named(budget: &TreeNode, names: &mut BTreeSet<String>) {
 }
 
 async fn start_agents(cluster: &mut Cluster, client: &Client) -> Result<(), Failure> {
+    let of_cluster = u32::from_le_bytes(random()?);
     for n in 1..=cluster.args.nodes {
         let name = format!("node-{n:02}");
         let token = Token::make()?;
@@ -207,7 +208,7 @@ async fn start_agents(cluster: &mut Cluster, client: &Client) -> Result<(), Fail
             valid_ms: 3_600_000,
         };
         client.issue_node_token(request).await?;
-        let gpus = crate::shell::json(&super::gpus::file(n, cluster.args.gpus), true)?;
+        let gpus = crate::shell::json(&super::gpus::file(of_cluster, n, cluster.args.gpus), true)?;
         let file = cluster.place.gpus(&name);
         write_private(&file, gpus.as_bytes()).map_err(|error| {
             Failure::new(codes::DEV_FAILED, format!("cannot write {}", file.display())).why(error.to_string())
