@@ -289,7 +289,7 @@ pub const CODES: &[Explained] = &[
         Exit::Refused,
         "a tree that cannot be",
         "A name stands twice below one budget, has characters that are not allowed, the tree is too deep or too large, or its \
-         root has another name.",
+         root has no owner.",
         "The message names the budget. A budget never moves: close it and open another.",
     ),
     code(

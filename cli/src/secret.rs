@@ -21,6 +21,11 @@ impl Token {
         Ok(Self(blake3::Hash::from_bytes(bytes).to_hex().to_string()))
     }
 
+    /// Takes one that was made before.
+    pub fn of(text: String) -> Self {
+        Self(text)
+    }
+
     /// Returns the text.
     pub fn text(&self) -> &str {
         &self.0

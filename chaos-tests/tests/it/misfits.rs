@@ -111,6 +111,8 @@ pub fn process_of_another_control_plane_is_refused(lab: &mut Lab) -> Result<()> 
     let rest = [own.as_str(), "--founder", &foreign, "--setup-secret-file", &setup, "--as-context", "second"];
     let said = other.bursar(&args.into_iter().chain(rest).collect::<Vec<_>>());
     assert_ne!(said.code, 0, "a control plane was founded twice: {said:#?}");
+    let contexts = other.bursar(&["context", "list"]);
+    assert!(!contexts.out.contains("second"), "a refused founding left its context: {contexts:#?}");
     // A token of one opens nothing in the other.
     let token = lab.token_file("ana").display().to_string();
     let mut stranger = other.command(ADMIN);

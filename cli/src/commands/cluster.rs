@@ -114,7 +114,13 @@ async fn init(shell: &Shell, args: Init) -> Result<Exit, Failure> {
     let servers: Vec<String> = founders.iter().map(|founder| founder.client.clone()).collect();
     let settings_ms = args.settings.iter().map(|text| setting(text)).collect::<Result<HashMap<_, _>, _>>()?;
     let secret = crate::shell::read_text(&args.setup_secret_file)?;
-    let token = Token::make()?;
+    let before = config::load()?;
+    // The same call again after one without an answer is the same founding: with the token that it may have taken.
+    let asked = before.contexts.get(&args.as_context).filter(|context| context.servers == servers);
+    let token = match asked.and_then(|context| context.token.clone()) {
+        Some(text) => Token::of(text),
+        None => Token::make()?,
+    };
     let request = FoundRequest {
         founders,
         root: args.root,
@@ -125,13 +131,22 @@ async fn init(shell: &Shell, args: Init) -> Result<Exit, Failure> {
         settings_ms,
     };
     // Kept first: the admin's token is in nobody's hand but ours.
-    let mut config = config::load()?;
+    let mut config = before.clone();
     let context =
         Context { servers: servers.clone(), token: Some(token.text().into()), ..Context::default() };
     config.contexts.insert(args.as_context.clone(), context);
     config.context = Some(args.as_context.clone());
     config::save(&config)?;
-    let reply = found(&servers[0], secret.trim(), request).await?;
+    let reply = match found(&servers[0], secret.trim(), request).await {
+        Ok(reply) => reply,
+        Err(failure) => {
+            // Without an answer it may be founded, and then nobody else has the token.
+            if failure.exit != Exit::Unreachable {
+                config::save(&before)?;
+            }
+            return Err(failure);
+        }
+    };
     let text = render::cluster::founded(&reply.cluster, servers.len());
     shell.show(&reply, std::slice::from_ref(&reply.cluster), |_| text)?;
     shell.say(&format!("context {} is selected; you are {}", args.as_context, args.admin));
