@@ -103,10 +103,16 @@ fn followed(guide: &Guide, report: &mut Report, job: u64, mut follower: Child) -
     Ok(())
 }
 
-/// Starts an `events -f` into a file.
+/// Starts an `events -f` into a file. It follows from what is there now, not from when its process came to ask.
 fn watch(guide: &Guide) -> Result<Child, String> {
+    let status = guide.run(&["-o", "json", "cluster", "status"]).well()?.json();
+    let after = status["as_of"]["index"].as_u64().ok_or("`cluster status` names no index")?.to_string();
     let file = File::create(guide.work().join("tour-b.events")).map_err(|error| error.to_string())?;
-    let watcher = guide.command(&["-o", "jsonl", "events", "-f"])?.stdout(file).stderr(Stdio::null()).spawn();
+    let watcher = guide
+        .command(&["-o", "jsonl", "events", "-f", "--after", &after])?
+        .stdout(file)
+        .stderr(Stdio::null())
+        .spawn();
     watcher.map_err(|error| error.to_string())
 }
 
