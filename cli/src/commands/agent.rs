@@ -20,7 +20,7 @@ use crate::form::duration;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     bursar agent -c /etc/bursar/agent.toml\n  \
-    bursar agent --data /var/lib/bursar-agent --server 10.0.0.1:7400,10.0.0.2:7400 \\\n    \
+    bursar agent --data /var/lib/bursar-agent --server 127.0.0.1:7400,127.0.0.1:7410 \\\n    \
     --name node-07 --join-token-file node-07.token\n\n\
     The name and the token are for the first start: `bursar node token node-07` makes one.\n\
     Ends on TERM or Ctrl-C; jobs run on, and the next start finds them. BURSAR_LOG sets what is logged.")]
@@ -28,7 +28,7 @@ pub struct Args {
     /// Settings (TOML); flags go before it
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The folder of everything it keeps; made with mode 0700
+    /// The folder of everything it keeps; made with mode 0711: jobs reach their own part of it
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The node's name, for the first start
