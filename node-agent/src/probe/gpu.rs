@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::{Device, Nvml};
+use nvml_wrapper::{Device, EventSet, Nvml};
 
 use super::line::{Gpu, Line, Xid};
 
@@ -31,12 +31,7 @@ impl Worker {
             let mut lines = Some(lines);
             while let Ok(n) = asked.recv() {
                 look(nvml, &mut known);
-                if let Some(uuid) = &known.uuid
-                    && let Some(lines) = lines.take()
-                {
-                    let uuid = uuid.clone();
-                    std::thread::spawn(move || watch(nvml, index, &uuid, &lines));
-                }
+                watch_once(nvml, &known, &mut lines);
                 if answer.send((n, known.clone())).is_err() {
                     return;
                 }
@@ -131,15 +126,28 @@ fn supported<T>(result: Result<T, NvmlError>) -> Result<Option<T>, NvmlError> {
     }
 }
 
-/// Passes on a GPU's XID errors. The set is the GPU's own: a registration that fails takes its whole set with it.
-fn watch(nvml: &'static Nvml, index: u32, uuid: &str, lines: &Sender<Line>) {
-    let register = || {
-        let device = nvml.device_by_index(index)?;
-        device
-            .register_events(EventTypes::CRITICAL_XID_ERROR, nvml.create_event_set()?)
-            .map_err(|error| error.error)
-    };
-    let Ok(set) = register() else { return };
+/// Begins to watch a GPU for XID errors, before the answer that first names the GPU, so that no error after it is missed.
+/// A registration that fails is tried again at the next look, unless the GPU has no such events.
+fn watch_once(nvml: &'static Nvml, known: &Gpu, lines: &mut Option<Sender<Line>>) {
+    let Some(uuid) = known.uuid.clone() else { return };
+    let Some(sender) = lines.take() else { return };
+    match register(nvml, known.index) {
+        Ok(set) => drop(std::thread::spawn(move || watch(&set, &uuid, &sender))),
+        Err(NvmlError::NotSupported) => {}
+        Err(_) => *lines = Some(sender),
+    }
+}
+
+/// Opens a set of the GPU's own: a registration that fails takes its whole set with it.
+fn register(nvml: &'static Nvml, index: u32) -> Result<EventSet<'static>, NvmlError> {
+    let device = nvml.device_by_index(index)?;
+    device
+        .register_events(EventTypes::CRITICAL_XID_ERROR, nvml.create_event_set()?)
+        .map_err(|error| error.error)
+}
+
+/// Passes on a GPU's XID errors.
+fn watch(set: &EventSet<'static>, uuid: &str, lines: &Sender<Line>) {
     loop {
         match set.wait(EVENT_WAIT_MS) {
             Ok(event) => {

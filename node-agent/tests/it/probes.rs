@@ -131,20 +131,36 @@ fn the_xid_of_a_lost_gpu_is_attributed_and_the_gpu_has_trouble() {
     let mut node = Node::new(&state, LONG);
     node.client.ask().unwrap();
     state.gpus[1].lost = true;
-    // An event from before the waiter registered is not delivered, so it is repeated until one is.
-    let xid = node.until_xid(&mut state);
+    // One event, right after the first answer: the GPU is watched from then on.
+    state.push_event(1, EVENT_XID, 79);
+    node.set(&state);
+    let xid = node.next_xid();
     assert_eq!(xid, Xid { uuid: state.gpus[1].uuid.clone(), code: 79 });
     let answer = node.client.ask().unwrap();
     assert!(answer.gpus[1].trouble.is_some() && answer.gpus[1].processes.is_none());
     assert!(answer.gpus[0].trouble.is_none());
 }
 
+#[test]
+fn a_registration_that_fails_is_tried_again() {
+    let mut state = State::healthy(38, 1);
+    let failing = Fault { return_code: 999, ..Fault::default() };
+    state.gpus[0].faults = BTreeMap::from([("nvmlDeviceRegisterEvents".to_owned(), failing)]);
+    let mut node = Node::new(&state, LONG);
+    node.client.ask().unwrap();
+    state.gpus[0].faults.clear();
+    node.set(&state);
+    node.client.ask().unwrap();
+    state.push_event(0, EVENT_XID, 48);
+    node.set(&state);
+    assert_eq!(node.next_xid().code, 48);
+}
+
 impl Node {
-    fn until_xid(&mut self, state: &mut State) -> Xid {
+    /// Asks until an XID error is passed on: the client hands them over when it is asked.
+    fn next_xid(&mut self) -> Xid {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
-            state.push_event(1, EVENT_XID, 79);
-            self.set(state);
             let _ = self.client.ask();
             if let Ok(xid) = self.xids.recv_timeout(Duration::from_millis(20)) {
                 return xid;
