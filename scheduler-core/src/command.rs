@@ -8,10 +8,10 @@ use crate::agent::Report;
 use crate::budget::TreeNode;
 use crate::decision::{Dropped, Plan};
 use crate::id::{
-    BodyHash, ClusterId, Epoch, JobId, Label, LogIndex, Name, NodeId, RequestId, Revision, SpecHash,
-    TokenHash,
+    AttemptId, BodyHash, ClusterId, Epoch, JobId, Label, LogIndex, Name, NodeId, RequestId, Revision,
+    SpecHash, TokenHash,
 };
-use crate::node::Facts;
+use crate::node::{Facts, Urgency};
 use crate::principal::{AccountName, Actor};
 use crate::settings::Settings;
 use crate::spec::Request;
@@ -50,6 +50,27 @@ pub enum Command {
     Submit(Submit),
     /// A person ends a job.
     Cancel(Cancel),
+    /// A person keeps a waiting job out of line.
+    Hold(JobWord),
+    /// A person puts a held job in line again.
+    Release(JobWord),
+    /// A person wants a running job to save, stop, and start again.
+    Requeue(JobWord),
+    /// An operator keeps new work from a node.
+    Cordon(NodeWord),
+    /// An operator lets new work on a node again, after whatever had closed it.
+    Uncordon(NodeWord),
+    /// An operator wants a node empty.
+    Drain(DrainNode),
+    /// An operator ends a drain, or takes one back that has not begun. What was told to leave leaves.
+    Undrain(NodeWord),
+    /// What the ranks of a node said of their progress; at most one a minute of each, by the leader.
+    Saves {
+        /// On which node.
+        node: NodeId,
+        /// What.
+        saves: Vec<Saved>,
+    },
     /// The budget tree becomes this.
     ApplyBudgets(ApplyBudgets),
     /// A new principal.
@@ -144,6 +165,48 @@ pub struct Cancel {
     pub is_now: bool,
     /// Why; needed if the job is somebody else's.
     pub reason: String,
+}
+
+/// What a person says about a job.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct JobWord {
+    /// Which.
+    pub job: JobId,
+    /// Why; needed if the job is somebody else's.
+    pub reason: String,
+}
+
+/// What an operator says about a node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodeWord {
+    /// Which.
+    pub node: NodeId,
+    /// Why.
+    pub reason: String,
+}
+
+/// An operator wants a node empty.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DrainNode {
+    /// Which.
+    pub node: NodeId,
+    /// How much it hurries.
+    pub urgency: Urgency,
+    /// When it begins; at once if none.
+    pub begins_at: Option<Timestamp>,
+    /// Why; needed.
+    pub reason: String,
+}
+
+/// What a rank said of its progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Saved {
+    /// Which run of which job.
+    pub attempt: AttemptId,
+    /// Its newest durable checkpoint, as its shim stamped it.
+    pub saved_at: Option<Timestamp>,
+    /// Its first sign of progress.
+    pub signed_at: Option<Timestamp>,
 }
 
 /// A new tree.

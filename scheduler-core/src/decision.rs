@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use crate::id::{AttemptNo, BudgetId, JobId, LogIndex, NodeId, Slot, Term};
-use crate::unit::{ChargeMillis, Timestamp};
+use crate::id::{AttemptId, AttemptNo, BudgetId, Generation, JobId, LogIndex, NodeId, Slot, Term};
+use crate::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
 
 /// Decisions made from one view of state; adopted one by one after being checked again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,15 +21,17 @@ impl Plan {
     pub const DECISIONS_MAX: usize = 256;
 }
 
-/// The decision to start a job on idle GPUs.
+/// The decision to start a job, and to take what it lacks: one decision, adopted whole or not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Start {
     /// Which job.
     pub job: JobId,
     /// The number its attempt takes: its count must still be as planned.
     pub attempt: AttemptNo,
-    /// Which GPUs, by node; idle when planned.
+    /// Which GPUs, by node and in order of rank; idle when planned, or coming free, or taken by this decision.
     pub on: Vec<(NodeId, Vec<Slot>)>,
+    /// The attempts that give way to it; none of them can be left out.
+    pub takes: Vec<Take>,
     /// Why this job, now.
     pub why: Why,
 }
@@ -41,6 +43,93 @@ pub struct Why {
     pub place: u32,
     /// From the root's children down to the leaf.
     pub levels: Vec<Level>,
+    /// How its victims were chosen, if it takes any.
+    pub choice: Option<Choice>,
+}
+
+/// How the victims of a decision were chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Choice {
+    /// GPUs that it lacked: what was not idle or coming free anyway.
+    pub lacked: u32,
+    /// GPUs that its victims give up.
+    pub freed: u32,
+    /// Attempts that it had the right to take.
+    pub considered: u32,
+    /// The cheapest of those that stay, with its price, if there is one.
+    pub runner_up: Option<(AttemptId, Price)>,
+}
+
+/// An attempt that gives way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Take {
+    /// Which.
+    pub attempt: AttemptId,
+    /// The generation of its first rank when it was chosen: another one means that its meaning has changed since.
+    pub generation: Generation,
+    /// By which right.
+    pub right: Right,
+    /// What choosing it counted.
+    pub price: Price,
+    /// GPUs that it gives up, on all its nodes.
+    pub gpus: u32,
+}
+
+/// Why one attempt may be taken for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Right {
+    /// It is in the free tier: it always gives way to funded work.
+    FreeTier,
+    /// It is past its protection, and of the same budget with a later turn.
+    Turn,
+    /// It is past its protection, and at the level where the paths part the taker's side is further below its share
+    /// by more than the margin.
+    Share {
+        /// The taker's side there.
+        mine: UseOf,
+        /// The side of the attempt that gives way.
+        theirs: UseOf,
+    },
+}
+
+/// What preempting an attempt would cost, as the choice counts it (DESIGN 6):
+/// rate x (lost + restart) x (1 + preemptions / 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Price {
+    /// Its rate.
+    pub rate: MilliGpus,
+    /// Occupied time since its last durable checkpoint or its go, at most twice the job's usual interval; zero for a
+    /// job that never reported.
+    pub lost: Span,
+    /// The restart that is expected.
+    pub restart: Span,
+    /// How often the job was preempted before.
+    pub preemptions: u16,
+    /// Its last durable checkpoint, as the leader knew it: evidence that adoption makes part of state.
+    pub saved_at: Option<Timestamp>,
+    /// How its lost time is known.
+    pub basis: Basis,
+}
+
+impl Price {
+    /// Returns the price in milli-GPU-milliseconds.
+    #[must_use]
+    pub fn amount(&self) -> u128 {
+        let time = u128::from(self.lost.as_millis()) + u128::from(self.restart.as_millis());
+        let once = u128::from(self.rate.get()).saturating_mul(time);
+        once.saturating_mul(2 + u128::from(self.preemptions)) / 2
+    }
+}
+
+/// How the time that a preemption loses is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Basis {
+    /// The job reported its checkpoints: the true age.
+    Reported,
+    /// It declared an interval: at most that, an upper bound.
+    Declared,
+    /// It said nothing: everything since its go, an upper bound.
+    Unknown,
 }
 
 /// One level at which budgets were compared.
@@ -93,4 +182,8 @@ pub enum Dropped {
     WrongShape,
     /// The node's cores or memory are with other attempts.
     NodeFull,
+    /// An attempt that was to give way has ended, stops already, or changed its meaning.
+    VictimChanged,
+    /// An attempt that was to give way is protected.
+    VictimProtected,
 }

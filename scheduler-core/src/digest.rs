@@ -20,6 +20,7 @@ impl State {
             digest_of(&self.books),
             part(&self.launches),
             part(&self.decisions),
+            part(&self.bills),
             part(&self.requests),
             part(&self.strays),
             part(&self.line),

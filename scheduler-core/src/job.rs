@@ -4,7 +4,10 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::id::{AttemptNo, BudgetId, DecisionId, Generation, Label, Name, NodeId, Rank, Slot, SpecHash};
+use crate::decision::{Price, Right};
+use crate::id::{
+    AttemptId, AttemptNo, BudgetId, DecisionId, Generation, Label, Name, NodeId, Rank, Slot, SpecHash,
+};
 use crate::principal::AccountName;
 use crate::spec::{Shape, TermSource, Tier, Turn};
 use crate::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
@@ -38,6 +41,23 @@ pub struct Job {
     pub past: Vec<PastAttempt>,
     /// What all its attempts were charged so far, the ended ones.
     pub charged: ChargeMillis,
+    /// What is known of its checkpoints, restarts and preemptions.
+    pub progress: Progress,
+}
+
+/// What is known of a job's checkpoints, restarts and preemptions over all its attempts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Progress {
+    /// Its newest durable checkpoint: by which attempt, and when.
+    pub saved: Option<(AttemptNo, Timestamp)>,
+    /// Times between two of its reports within an attempt, oldest first, the last nine.
+    pub intervals: Vec<Span>,
+    /// Times from the start of an attempt to its first sign of progress, oldest first, the last nine.
+    pub restarts: Vec<Span>,
+    /// How often it was preempted.
+    pub preemptions: u16,
+    /// How often in a row it was preempted without a new checkpoint.
+    pub barren: u16,
 }
 
 /// The contract of a job, complete.
@@ -130,6 +150,16 @@ pub enum HeldBy {
         /// What the last node said.
         reason: String,
     },
+    /// In the free tier, after preemptions: tried again by itself.
+    Backoff {
+        /// When.
+        until: Timestamp,
+    },
+    /// It reports checkpoints, and was preempted too often without a new one.
+    Barren {
+        /// How often in a row.
+        preemptions: u16,
+    },
 }
 
 /// How a job ended.
@@ -181,14 +211,24 @@ pub struct Attempt {
     pub placed_at: Timestamp,
     /// When all its GPUs were proven free and every rank ready; charge runs from here.
     pub go_at: Option<Timestamp>,
-    /// No rank starts after this; then the launch has failed.
+    /// When it has its GPUs at the latest, if its victims use their whole grace.
+    pub latest_go: Timestamp,
+    /// No rank starts after this; then the launch has failed, and so has an attempt without go.
     pub start_by: Timestamp,
+    /// The port of rank 0 where its ranks meet; only with several.
+    pub port: Option<u16>,
     /// The length of its protection.
     pub protection: Span,
     /// When all ranks had a process; protection runs from here.
     pub started_at: Option<Timestamp>,
+    /// Its newest durable checkpoint that is committed.
+    pub saved_at: Option<Timestamp>,
+    /// Its first sign of progress: a checkpoint, or its own word that it works.
+    pub signed_at: Option<Timestamp>,
     /// The committed stop, if one was ordered.
     pub stop: Option<Stop>,
+    /// The first wrong end of a rank: once all have ended it is the attempt's.
+    pub first_end: Option<Ended>,
     /// When and how it ended; its GPUs may still be with it.
     pub ended: Option<Ended>,
 }
@@ -228,6 +268,8 @@ pub struct Placement {
     pub slots: Vec<Slot>,
     /// Count of its changes of meaning.
     pub generation: Generation,
+    /// When its node had everything ready for it, as the agent reported; only with several ranks.
+    pub ready_at: Option<Timestamp>,
     /// When its process existed, as the agent reported.
     pub started_at: Option<Timestamp>,
     /// How its process ended, as the agent reported.
@@ -243,8 +285,16 @@ pub struct Stop {
     pub at: Timestamp,
     /// What for.
     pub cause: StopCause,
-    /// From the end signal to the kill; zero kills at once.
+    /// From the notice (without one, from the end signal) to the kill; zero kills at once.
     pub grace: Span,
+}
+
+impl Stop {
+    /// Whether the job is told first, and asked to save: then an end after the notice counts as preempted.
+    #[must_use]
+    pub const fn has_notice(&self) -> bool {
+        matches!(self.cause, StopCause::Preempt(_) | StopCause::Drain { .. } | StopCause::Requeue { .. })
+    }
 }
 
 /// What a stop is for.
@@ -259,6 +309,44 @@ pub enum StopCause {
     },
     /// The control plane never placed this attempt, or ended it already.
     Unwanted,
+    /// Its GPUs are for another attempt.
+    Preempt(Taken),
+    /// Its node is drained.
+    Drain {
+        /// By whom.
+        who: Name,
+        /// Why.
+        reason: String,
+        /// How much of its protection this takes from it, which only an operator may.
+        cuts: Span,
+    },
+    /// A person wants it to start again.
+    Requeue {
+        /// Who.
+        who: Name,
+        /// Why, if told.
+        reason: String,
+    },
+    /// Another rank of it ended wrongly.
+    Rank {
+        /// Which.
+        rank: Rank,
+    },
+}
+
+/// Why an attempt gives way, and to whom: both sides' numbers as they were.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Taken {
+    /// For which attempt.
+    pub by: AttemptId,
+    /// By which decision.
+    pub decision: DecisionId,
+    /// By which right.
+    pub right: Right,
+    /// What choosing it counted.
+    pub price: Price,
+    /// How many attempts might have been taken instead or as well.
+    pub considered: u32,
 }
 
 /// The end of an attempt.
@@ -281,6 +369,8 @@ pub enum AttemptEnd {
     TimeLimit,
     /// A committed stop.
     Stopped,
+    /// Whatever its exit was, it came after the notice of a preemption, a drain or a requeue.
+    Preempted,
     /// It never started, and its node is to blame.
     LaunchFailedNode(String),
     /// It never started, and the job is to blame.
@@ -294,8 +384,8 @@ pub enum AttemptEnd {
 pub struct PastAttempt {
     /// Which.
     pub no: AttemptNo,
-    /// The node of its first rank.
-    pub node: NodeId,
+    /// Its nodes, in order of rank.
+    pub nodes: Vec<NodeId>,
     /// All its GPUs' number.
     pub gpus: u32,
     /// The decision that placed it.
@@ -306,6 +396,10 @@ pub struct PastAttempt {
     pub go_at: Option<Timestamp>,
     /// When all ranks had a process.
     pub started_at: Option<Timestamp>,
+    /// Its newest durable checkpoint.
+    pub saved_at: Option<Timestamp>,
+    /// The stop that was ordered, if one was.
+    pub stop: Option<Stop>,
     /// When and how it ended.
     pub ended: Ended,
     /// What it was charged.

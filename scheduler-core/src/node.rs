@@ -30,19 +30,80 @@ pub struct Node {
     pub backoff_until: Option<Timestamp>,
     /// Failed launches in a row.
     pub failed_launches: u8,
+    /// No new work by somebody's word, or because something here cannot be ended.
+    pub cordon: Option<Cordon>,
+    /// No new work, and empty as protection ends.
+    pub drain: Option<Drain>,
+    /// The port that the next rank 0 of a gang here gets.
+    pub next_port: u16,
+}
+
+/// The first port where ranks of a gang meet.
+pub const PORT_FIRST: u16 = 20_000;
+/// The last one.
+pub const PORT_LAST: u16 = 29_999;
+
+/// A node takes no new work; what is on it stays.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Cordon {
+    /// Who said so; none if the control plane did.
+    pub who: Option<Name>,
+    /// Why.
+    pub reason: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// A node gets empty: each job leaves when its protection ends.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Drain {
+    /// Who said so.
+    pub who: Name,
+    /// Why.
+    pub reason: String,
+    /// When it was ordered.
+    pub ordered_at: Timestamp,
+    /// When it begins: later than ordered for a maintenance window.
+    pub begins_at: Timestamp,
+    /// Whether it has begun.
+    pub is_active: bool,
+    /// How much it hurries.
+    pub urgency: Urgency,
+}
+
+/// How much a drain hurries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Urgency {
+    /// No protection is cut.
+    Normal,
+    /// Empty by then, also if that cuts protection.
+    Deadline(Timestamp),
+    /// Everybody gets notice at once, also if that cuts protection.
+    Now,
 }
 
 impl Node {
-    /// Whether new work may be placed here: its agent reports, and it is not backing off after failed launches.
+    /// Whether new work may be placed here: its agent reports, it is not backing off after failed launches, and nobody
+    /// wants it empty. A drain to come lets work in that is over by then.
     #[must_use]
     pub fn takes_work(&self) -> bool {
-        self.contact == Contact::Ready && self.facts.is_some() && self.backoff_until.is_none()
+        self.contact == Contact::Ready
+            && self.facts.is_some()
+            && self.backoff_until.is_none()
+            && self.cordon.is_none()
+            && !self.is_draining()
+    }
+
+    /// Whether a drain of it has begun.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.drain.as_ref().is_some_and(|drain| drain.is_active)
     }
 
     /// Whether a GPU here that is with no attempt counts as idle; else it is unavailable.
     #[must_use]
     pub fn is_in_service(&self, gpu: &Gpu) -> bool {
-        self.contact == Contact::Ready && gpu.is_present
+        self.contact == Contact::Ready && gpu.is_present && self.cordon.is_none() && !self.is_draining()
     }
 }
 
@@ -65,6 +126,8 @@ pub struct Facts {
     pub containment: Label,
     /// What is wrong with it, in words; empty when nothing is known to be.
     pub trouble: Vec<String>,
+    /// The host by which other nodes reach the ranks here; the node's name if none.
+    pub address: Option<Label>,
 }
 
 /// One GPU as NVML says.
@@ -92,6 +155,8 @@ pub struct Gpu {
     /// The attempt it is with, until proven empty: one of [`State::attempts`](crate::state::State::attempts), or a
     /// stray of [`State::strays`](crate::state::State::strays), whose end is ordered.
     pub holder: Option<AttemptId>,
+    /// The attempt that gets it once the holder has given it up and it is proven empty.
+    pub next: Option<AttemptId>,
 }
 
 /// Whether the control plane can reach a node's agent, as committed.

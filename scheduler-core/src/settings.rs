@@ -19,6 +19,20 @@ pub struct Settings {
     pub grace_max: Span,
     /// From the end signal to the kill of a cancelled job.
     pub cancel_grace: Span,
+    /// From one rank's wrong end to the kill of the others.
+    pub rank_grace: Span,
+    /// By how much the taker's use must be below the other side's, in parts per million of allocation.
+    pub margin_ppm: u32,
+    /// What a restart is taken to cost until the job's own were measured.
+    pub restart_guess: Span,
+    /// How long a free-tier job is not tried after its first preemption; doubles up to `free_backoff_max`.
+    pub free_backoff: Span,
+    /// The longest wait of a free-tier job after preemptions.
+    pub free_backoff_max: Span,
+    /// A job that reports checkpoints and was preempted so often in a row without a new one is held.
+    pub barren_max: u32,
+    /// How often rights to take are judged again by time alone, while a funded job waits.
+    pub recheck: Span,
     /// How often an agent reports that it lives.
     pub beat: Span,
     /// Without a beat for so long, a node gets no new work.
@@ -53,6 +67,13 @@ impl Default for Settings {
             free_grace: Span::from_secs(15),
             grace_max: Span::from_secs(600),
             cancel_grace: Span::from_secs(30),
+            rank_grace: Span::from_secs(10),
+            margin_ppm: 100_000,
+            restart_guess: Span::from_mins(5),
+            free_backoff: Span::from_mins(1),
+            free_backoff_max: Span::from_hours(2),
+            barren_max: 3,
+            recheck: Span::from_secs(10),
             beat: Span::from_secs(5),
             silent_after: Span::from_secs(20),
             unreachable_after: Span::from_secs(90),

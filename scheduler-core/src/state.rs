@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::bill::Bill;
 use crate::budget::Budget;
 use crate::command::Remembered;
 use crate::decision::Record;
@@ -44,6 +45,8 @@ pub struct State {
     pub launches: Table<SpecHash, Launch>,
     /// Why things were decided.
     pub decisions: Table<DecisionId, Record>,
+    /// What preemptions cost, by the end of the attempt that gave way; those of the window.
+    pub bills: Table<(Timestamp, AttemptId), Bill>,
     /// Answers for retries.
     pub requests: Table<RequestId, Remembered>,
     /// Processes that a node reported and nobody placed: their stop is ordered until they are gone.
@@ -78,6 +81,12 @@ pub enum Timer {
     ProtectionOver(AttemptId),
     /// A node takes work again after failed launches.
     BackoffOver(NodeId),
+    /// An attempt without go, or that its agents could not start, has had its time.
+    StartBy(AttemptId),
+    /// A free-tier job is tried again after preemptions.
+    Release(JobId),
+    /// A drain begins, or its deadline is so near that what is left is told to leave.
+    Drain(NodeId),
     /// A permission to join lapses.
     JoinToken(TokenHash),
     /// An answer is forgotten.

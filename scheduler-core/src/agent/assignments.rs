@@ -64,13 +64,18 @@ fn placed(
         grace: job.terms.grace,
         signal: job.terms.signal,
         nodes: names(state, attempt),
+        addresses: addresses(state, attempt),
+        port: attempt.port,
     }
 }
 
 fn order(attempt: &Attempt) -> Order {
     match (&attempt.ended, &attempt.stop) {
         (Some(_), _) => Order::Clear,
-        (None, Some(stop)) => Order::Stop { reason: reason(stop), grace: stop.grace },
+        (None, Some(stop)) => {
+            Order::Stop { reason: reason(stop), grace: stop.grace, has_notice: stop.has_notice() }
+        }
+        (None, None) if attempt.go_at.is_none() => Order::Prepare,
         (None, None) => Order::Run,
     }
 }
@@ -80,6 +85,13 @@ fn reason(stop: &Stop) -> String {
         StopCause::Cancel { who, reason } if reason.is_empty() => alloc::format!("cancelled by {who}"),
         StopCause::Cancel { who, reason } => alloc::format!("cancelled by {who}: {reason}"),
         StopCause::Unwanted => String::from(UNWANTED),
+        StopCause::Preempt(taken) => alloc::format!("preempted for {}", taken.by),
+        StopCause::Drain { who, reason, .. } => alloc::format!("its node is drained by {who}: {reason}"),
+        StopCause::Requeue { who, reason } if reason.is_empty() => {
+            alloc::format!("to be started again, by {who}")
+        }
+        StopCause::Requeue { who, reason } => alloc::format!("to be started again, by {who}: {reason}"),
+        StopCause::Rank { rank } => alloc::format!("rank {rank} has ended"),
     }
 }
 
@@ -96,6 +108,7 @@ fn strayed(state: &State, node: &Node, (id, rank): (AttemptId, Rank), slots: &[S
         order: Order::Stop {
             reason: UNWANTED.to_string(),
             grace: job.map_or(state.meta.settings.grace, |job| job.terms.grace),
+            has_notice: false,
         },
         launch: job.map_or(SpecHash::new([0; 32]), |job| job.launch),
         account: job.map_or_else(nobody, |job| job.account.clone()),
@@ -108,12 +121,23 @@ fn strayed(state: &State, node: &Node, (id, rank): (AttemptId, Rank), slots: &[S
         grace: job.map_or(state.meta.settings.grace, |job| job.terms.grace),
         signal: job.map_or(10, |job| job.terms.signal),
         nodes: alloc::vec![node.name.clone()],
+        addresses: Vec::new(),
+        port: None,
     }
 }
 
 fn uuids(node: &Node, slots: &[Slot]) -> Vec<GpuUuid> {
     let uuid = |slot: &Slot| node.gpus.get(usize::from(slot.get())).map(|gpu| gpu.uuid.clone());
     slots.iter().filter_map(uuid).collect()
+}
+
+fn addresses(state: &State, attempt: &Attempt) -> Vec<String> {
+    let address = |node: &Node| {
+        let said = node.facts.as_ref().and_then(|facts| facts.address.as_ref());
+        said.map_or_else(|| node.name.to_string(), ToString::to_string)
+    };
+    let nodes = attempt.placements.iter().filter_map(|placement| state.nodes.get(&placement.node));
+    nodes.map(address).collect()
 }
 
 fn names(state: &State, attempt: &Attempt) -> Vec<Name> {

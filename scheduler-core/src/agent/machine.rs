@@ -284,15 +284,15 @@ impl Agent {
         }
         rank.generation = item.generation;
         let stop = match &item.order {
-            Order::Run => None,
-            Order::Stop { reason, grace } => Some((reason.clone(), *grace)),
+            Order::Prepare | Order::Run => None,
+            Order::Stop { reason, grace, .. } => Some((reason.clone(), *grace)),
             Order::Clear => Some(("its end is committed".to_owned(), Span::from_millis(0))),
         };
         let is_new_stop = rank.stopped.is_none_or(|known| known < item.generation);
         match (stop, rank.life) {
             (Some(_), Life::Fenced { .. }) => {
                 rank.life = Life::Gone { look };
-                let event = RankEvent::Exited { exit: Exit::Unknown, by: EndedBy::Stop };
+                let event = RankEvent::Exited { exit: Exit::Unknown, by: EndedBy::Stop, saved_at: None };
                 self.unacked.push_back(report(id, now, event));
             }
             (Some((reason, grace)), Life::Starting | Life::Running) if is_new_stop => {
@@ -310,9 +310,9 @@ impl Agent {
     fn take_new(&mut self, item: Assignment, now: Timestamp) {
         let (id, look) = (item.id(), self.asked + 1);
         let life = match item.order {
-            Order::Run => Life::Fenced { since: now, look },
+            Order::Prepare | Order::Run => Life::Fenced { since: now, look },
             Order::Stop { .. } => {
-                let event = RankEvent::Exited { exit: Exit::Unknown, by: EndedBy::Stop };
+                let event = RankEvent::Exited { exit: Exit::Unknown, by: EndedBy::Stop, saved_at: None };
                 self.unacked.push_back(report(id, now, event));
                 Life::Gone { look }
             }
@@ -354,7 +354,7 @@ impl Agent {
                 (Life::Running, Some(RankEvent::Started))
             }
             RankNews::Exited { exit, by } if matches!(rank.life, Life::Starting | Life::Running) => {
-                (Life::Ended, Some(RankEvent::Exited { exit, by }))
+                (Life::Ended, Some(RankEvent::Exited { exit, by, saved_at: None }))
             }
             RankNews::LaunchFailed { fault, what } if matches!(rank.life, Life::Starting | Life::Running) => {
                 (Life::Ended, Some(RankEvent::LaunchFailed { fault, what }))

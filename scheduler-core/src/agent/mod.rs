@@ -76,6 +76,10 @@ pub struct Assignment {
     pub signal: u8,
     /// The names of the attempt's nodes by rank, for its environment.
     pub nodes: Vec<Name>,
+    /// The hosts by which they reach each other, by rank.
+    pub addresses: Vec<String>,
+    /// The port of rank 0 where its ranks meet; only with several.
+    pub port: Option<u16>,
 }
 
 impl Assignment {
@@ -98,14 +102,18 @@ pub struct RankId {
 /// What to do about a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Order {
+    /// It will run: wait until its GPUs are proven empty, make everything ready, report so, start nothing.
+    Prepare,
     /// It should run.
     Run,
-    /// A committed stop: end signal, then after the grace the kill.
+    /// A committed stop: notice if there is one, end signal, then after the grace the kill.
     Stop {
         /// Why, for the job's notice and the exit record.
         reason: String,
-        /// From the end signal to the kill; zero kills at once.
+        /// From the notice, or else from the end signal, to the kill; zero kills at once.
         grace: Span,
+        /// Whether the job is told first and asked to save, before the end signal.
+        has_notice: bool,
     },
     /// Its end is committed: end what is left of it, prove its GPUs empty and report so.
     Clear,
@@ -127,6 +135,8 @@ pub struct Report {
 /// What can happen to a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RankEvent {
+    /// Its GPUs are proven empty and everything is ready for it; nothing runs.
+    Ready,
     /// Its process exists.
     Started,
     /// Its process ended.
@@ -135,6 +145,13 @@ pub enum RankEvent {
         exit: Exit,
         /// What made it end, as its shim recorded.
         by: EndedBy,
+        /// Its newest durable checkpoint, as its shim stamped it.
+        saved_at: Option<Timestamp>,
+    },
+    /// It was told to end and cannot be ended: processes of it are there long after the kill.
+    Unkillable {
+        /// Which, and what they hang in.
+        what: String,
     },
     /// It never had a process, and never will.
     LaunchFailed {
@@ -161,6 +178,8 @@ pub enum EndedBy {
     TimeLimit,
     /// A committed stop.
     Stop,
+    /// Whatever its exit was, it came after the notice of a committed stop that has one.
+    Notice,
     /// The machine restarted.
     Reboot,
 }

@@ -44,6 +44,8 @@ fn item(job: u32, gpus: &[&str], generation: u32, order: Order) -> Assignment {
         grace: Span::from_secs(120),
         signal: 10,
         nodes: vec![Name::new("n1").unwrap()],
+        addresses: Vec::new(),
+        port: None,
     }
 }
 
@@ -52,7 +54,7 @@ fn id(job: u32) -> RankId {
 }
 
 fn stop(grace_ms: u64) -> Order {
-    Order::Stop { reason: "cancelled".into(), grace: Span::from_millis(grace_ms) }
+    Order::Stop { reason: "cancelled".into(), grace: Span::from_millis(grace_ms), has_notice: false }
 }
 
 /// An agent under test: its machine, its clock, and what it was told to do.
@@ -245,7 +247,7 @@ fn a_stop_before_the_start_prevents_it() {
     bench.looked(&[("a", GpuUse::Empty), ("b", GpuUse::Empty)]);
     bench.looked(&[("a", GpuUse::Empty), ("b", GpuUse::Empty)]);
     assert_eq!(launches(&bench.actions), [] as [u32; 0]);
-    let stopped = RankEvent::Exited { exit: Exit::Unknown, by: EndedBy::Stop };
+    let stopped = RankEvent::Exited { exit: Exit::Unknown, by: EndedBy::Stop, saved_at: None };
     let expected = [(1, stopped.clone()), (2, stopped), (1, RankEvent::Freed), (2, RankEvent::Freed)];
     assert_eq!(bench.reported(), expected);
 }
@@ -255,7 +257,10 @@ fn a_gpu_is_free_by_a_look_that_began_after_its_last_process() {
     let mut bench = Bench::new();
     bench.run(1, "a");
     bench.news(1, EXIT);
-    assert_eq!(bench.reported(), [(1, RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Itself })]);
+    assert_eq!(
+        bench.reported(),
+        [(1, RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Itself, saved_at: None })]
+    );
     assert!(!bench.actions.iter().any(|action| matches!(action, Action::Look(_))), "processes are left");
     bench.news(1, RankNews::Gone);
     bench.looked(&[("a", GpuUse::Busy { pid: 5 })]);

@@ -68,6 +68,7 @@ fn fire(state: &mut State, at: Timestamp, timer: Timer) {
     match timer {
         // The books know the end of each protection themselves. The moment still counts: who may be stopped changes.
         Timer::ProtectionOver(_) => {}
+        Timer::StartBy(_) | Timer::Release(_) | Timer::Drain(_) => {}
         Timer::BackoffOver(node) => {
             if let Some(node) = state.nodes.get_mut(&node) {
                 node.backoff_until = None;

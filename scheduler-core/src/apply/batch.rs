@@ -35,11 +35,19 @@ fn is_fact(command: &Command) -> bool {
     match command {
         Command::NodeFacts { .. }
         | Command::Reports { .. }
+        | Command::Saves { .. }
         | Command::NodeUnreachable { .. }
         | Command::NodeBack { .. } => true,
         Command::Found(_)
         | Command::Submit(_)
         | Command::Cancel(_)
+        | Command::Hold(_)
+        | Command::Release(_)
+        | Command::Requeue(_)
+        | Command::Cordon(_)
+        | Command::Uncordon(_)
+        | Command::Drain(_)
+        | Command::Undrain(_)
         | Command::ApplyBudgets(_)
         | Command::AddPrincipal(_)
         | Command::RevokePrincipal { .. }

@@ -58,6 +58,14 @@ pub(super) fn command(state: &mut State, cx: &Context<'_>, command: &Command) ->
         Command::Found(found) => found::found(state, found),
         Command::Submit(submit) => submit::submit(state, cx, submit),
         Command::Cancel(cancel) => cancel::cancel(state, cx, cancel),
+        Command::Hold(_)
+        | Command::Release(_)
+        | Command::Requeue(_)
+        | Command::Cordon(_)
+        | Command::Uncordon(_)
+        | Command::Drain(_)
+        | Command::Undrain(_)
+        | Command::Saves { .. } => DONE,
         Command::ApplyBudgets(budgets) => budgets::apply_budgets(state, cx, budgets),
         Command::AddPrincipal(principal) => principals::add(state, cx, principal),
         Command::RevokePrincipal { name } => principals::revoke(state, cx, name),

@@ -114,6 +114,7 @@ fn add_new(
             memory: gpu.memory,
             is_present: true,
             holder: None,
+            next: None,
         };
         added.push(class_when_free(node, &gpu));
         node.gpus.push(gpu);

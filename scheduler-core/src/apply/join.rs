@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::command::{Answer, Code, Join, Outcome, Rejection};
 use crate::id::NodeId;
-use crate::node::{Contact, JoinToken, NODES_MAX, Node};
+use crate::node::{Contact, JoinToken, NODES_MAX, Node, PORT_FIRST};
 use crate::state::{State, Timer};
 
 /// Takes a node in. A retry with the same credential is answered as the first time; the one-time token is used up.
@@ -40,6 +40,9 @@ pub(super) fn join(state: &mut State, join: &Join) -> Answer {
         contact: Contact::Joined,
         backoff_until: None,
         failed_launches: 0,
+        cordon: None,
+        drain: None,
+        next_port: PORT_FIRST,
     };
     state.nodes.insert(id, node);
     Ok(Outcome::Joined { node: id })

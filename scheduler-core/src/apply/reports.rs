@@ -9,7 +9,7 @@ use super::entry::DONE;
 use crate::agent::{EndedBy, Fault, RankEvent, Report};
 use crate::command::{Answer, Code, Rejection};
 use crate::id::NodeId;
-use crate::job::{Attempt, AttemptEnd, Ended, Exit, Placement};
+use crate::job::{Attempt, AttemptEnd, Ended, Exit, Placement, Stop};
 use crate::lifecycle::ending::told;
 use crate::lifecycle::{ending, freed, started, stray};
 use crate::state::State;
@@ -42,7 +42,7 @@ fn take(state: &mut State, node: NodeId, report: &Report, now: Timestamp) {
     let has_process = placement.started_at.is_some();
     match &report.event {
         RankEvent::Started => started::started(state, report.attempt, report.rank, report.at, now),
-        RankEvent::Exited { exit, by } => {
+        RankEvent::Exited { exit, by, .. } => {
             let how = (cause(attempt, *by), *exit);
             exited(state, report, how, now);
         }
@@ -57,6 +57,7 @@ fn take(state: &mut State, node: NodeId, report: &Report, now: Timestamp) {
             exited(state, report, (AttemptEnd::Exited, Exit::Unknown), now);
             freed::freed(state, report.attempt, report.rank, report.at, now);
         }
+        RankEvent::Ready | RankEvent::Unkillable { .. } => {}
         // It is in the next set that the node gets.
         RankEvent::Unknown { .. } => {}
     }
@@ -69,7 +70,11 @@ fn take_unplaced(state: &mut State, node: NodeId, report: &Report, now: Timestam
         RankEvent::Freed => stray::gone(state, key, report.at, now),
         RankEvent::Unknown { gpus } => stray::found(state, key, gpus, now),
         // Its end was committed in another way, by a restart for example.
-        RankEvent::Started | RankEvent::Exited { .. } | RankEvent::LaunchFailed { .. } => {}
+        RankEvent::Ready
+        | RankEvent::Started
+        | RankEvent::Exited { .. }
+        | RankEvent::LaunchFailed { .. }
+        | RankEvent::Unkillable { .. } => {}
     }
 }
 
@@ -93,7 +98,8 @@ fn cause(attempt: &Attempt, by: EndedBy) -> AttemptEnd {
         EndedBy::Itself => AttemptEnd::Exited,
         EndedBy::TimeLimit => AttemptEnd::TimeLimit,
         EndedBy::Stop if attempt.stop.is_some() => AttemptEnd::Stopped,
-        EndedBy::Stop => AttemptEnd::Exited,
+        EndedBy::Notice if attempt.stop.as_ref().is_some_and(Stop::has_notice) => AttemptEnd::Preempted,
+        EndedBy::Stop | EndedBy::Notice => AttemptEnd::Exited,
         EndedBy::Reboot => AttemptEnd::NodeLost,
     }
 }

@@ -98,12 +98,21 @@ fn asker(command: &Command) -> Asker {
     match command {
         Command::Submit(_)
         | Command::Cancel(_)
+        | Command::Hold(_)
+        | Command::Release(_)
+        | Command::Requeue(_)
+        | Command::Cordon(_)
+        | Command::Uncordon(_)
+        | Command::Drain(_)
+        | Command::Undrain(_)
         | Command::ApplyBudgets(_)
         | Command::AddPrincipal(_)
         | Command::RevokePrincipal { .. }
         | Command::IssueJoinToken(_)
         | Command::EndSafeMode { .. } => Asker::Person,
-        Command::NodeFacts { node, .. } | Command::Reports { node, .. } => Asker::Agent(*node),
+        Command::NodeFacts { node, .. } | Command::Reports { node, .. } | Command::Saves { node, .. } => {
+            Asker::Agent(*node)
+        }
         Command::Found(_)
         | Command::NodeUnreachable { .. }
         | Command::NodeBack { .. }

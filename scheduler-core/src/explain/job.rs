@@ -161,7 +161,8 @@ fn stands(state: &State, id: JobId, job: &Job, now: Timestamp) -> Option<Explana
         explanation.facts.push(Group { title: "its run", facts });
     }
     if let Some(last) = job.past.last().filter(|_| standing.stage == Stage::Ended) {
-        let node = state.nodes.get(&last.node).map_or_else(String::new, |node| node.name.to_string());
+        let names = last.nodes.iter().filter_map(|node| Some(state.nodes.get(node)?.name.as_str()));
+        let node = names.collect::<Vec<_>>().join(", ");
         let facts = vec![
             fact("attempt", format!("{id}.{}", last.no)).at(last.placed_at),
             fact("node", node),

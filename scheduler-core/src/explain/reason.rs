@@ -66,6 +66,10 @@ tokens! {
     HeldOperator = "held.operator",
     /// Its launches failed on three nodes.
     HeldLaunch = "held.launch",
+    /// Preempted in the free tier: tried again by itself.
+    HeldBackoff = "held.backoff",
+    /// Preempted again and again without a new checkpoint.
+    HeldBarren = "held.barren",
     /// It fits and starts with the next plan.
     WaitingEvaluation = "waiting.evaluation",
     /// The control plane starts nothing.
@@ -96,6 +100,18 @@ tokens! {
     StoppingCancel = "stopping.cancel",
     /// The control plane ended this attempt.
     StoppingUnwanted = "stopping.unwanted",
+    /// A person wants it to start again.
+    StoppingRequeue = "stopping.requeue",
+    /// Another rank has ended.
+    StoppingRank = "stopping.rank",
+    /// A budget further below its share takes its GPUs.
+    PreemptedShare = "preempted.share",
+    /// A job of its budget with an earlier turn takes its GPUs.
+    PreemptedTurn = "preempted.turn",
+    /// The free tier makes way.
+    PreemptedFree = "preempted.free",
+    /// Its node is drained.
+    PreemptedDrain = "preempted.drain",
     /// Exit 0.
     EndedCompleted = "ended.completed",
     /// Another end of its own.

@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::{Reason, Stage, Token, Who};
+use crate::decision::Right;
 use crate::id::{AttemptId, JobId};
 use crate::job::{Attempt, End, Exit, HeldBy, Job, Phase, StopCause};
 use crate::node::Contact;
@@ -54,6 +55,14 @@ fn held(job: &Job, by: &HeldBy) -> Reason {
         HeldBy::FailedLaunches { reason } => {
             let text = format!("its launch failed on three nodes, the last one said: {reason}");
             Reason::new(Token::HeldLaunch, Who::You, text)
+        }
+        HeldBy::Backoff { until } => {
+            let text = "it gave way in the free tier before, and is tried again by itself".to_owned();
+            Reason::new(Token::HeldBackoff, Who::Nobody, text).until(Some(*until))
+        }
+        HeldBy::Barren { preemptions } => {
+            let text = format!("it was preempted {preemptions} times in a row without a new checkpoint");
+            Reason::new(Token::HeldBarren, Who::You, text)
         }
     }
 }
@@ -120,6 +129,26 @@ fn stopping(cause: &StopCause) -> Reason {
             let text =
                 "this attempt is over for the control plane, and its process is being ended".to_owned();
             Reason::new(Token::StoppingUnwanted, Who::Nobody, text)
+        }
+        StopCause::Preempt(taken) => {
+            let token = match taken.right {
+                Right::FreeTier => Token::PreemptedFree,
+                Right::Turn => Token::PreemptedTurn,
+                Right::Share { .. } => Token::PreemptedShare,
+            };
+            Reason::new(token, Who::Nobody, format!("it gives way to {}", taken.by))
+        }
+        StopCause::Drain { who, reason, .. } => {
+            let text = format!("{who} drains its node: {reason}");
+            Reason::new(Token::PreemptedDrain, Who::Operator, text)
+        }
+        StopCause::Requeue { who, reason } => {
+            let said = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            Reason::new(Token::StoppingRequeue, Who::Nobody, format!("{who} starts it again{said}"))
+        }
+        StopCause::Rank { rank } => {
+            let text = format!("rank {rank} has ended, so the others end too");
+            Reason::new(Token::StoppingRank, Who::Nobody, text)
         }
     }
 }

@@ -40,9 +40,11 @@ fn check(id: AttemptId, attempt: &Attempt) -> Result<(), String> {
         return Err(format!("attempt {id} ended by a stop that nobody committed"));
     }
     let Some(stop) = &attempt.stop else { return Ok(()) };
-    match stop.cause {
-        StopCause::Cancel { .. } => Ok(()),
-        StopCause::Unwanted => {
+    match &stop.cause {
+        StopCause::Cancel { .. } | StopCause::Requeue { .. } | StopCause::Rank { .. } => Ok(()),
+        // An operator may cut protection, and then it is said by how much.
+        StopCause::Drain { cuts, .. } if !cuts.is_zero() => Ok(()),
+        StopCause::Unwanted | StopCause::Preempt(_) | StopCause::Drain { .. } => {
             let at_stop = Attempt { ended: None, ..attempt.clone() };
             if at_stop.is_protected(stop.at) {
                 Err(format!("attempt {id} was protected when its stop was committed"))

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::agent::Report;
-use crate::command::Command;
+use crate::command::{Command, Saved};
 use crate::decision::Plan;
 use crate::id::{LogIndex, NodeId, Term};
 use crate::node::Facts;
@@ -85,6 +85,15 @@ pub enum Event {
         session: Session,
         /// All of it.
         facts: Facts,
+    },
+    /// What ranks said of their progress; the newest of each replaces the one before, nothing is answered.
+    Saves {
+        /// Their node.
+        node: NodeId,
+        /// The connection.
+        session: Session,
+        /// What they said.
+        saves: Vec<Saved>,
     },
     /// The plan that was asked for. A plan thread that fails answers with an empty plan.
     Planned(Plan),

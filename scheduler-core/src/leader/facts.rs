@@ -67,7 +67,8 @@ fn report_bytes(report: &Report) -> usize {
     let text = match &report.event {
         RankEvent::LaunchFailed { what, .. } => what.len(),
         RankEvent::Unknown { gpus } => gpus.iter().map(|gpu| gpu.as_str().len() + FIELD_BYTES).sum(),
-        RankEvent::Started | RankEvent::Exited { .. } | RankEvent::Freed => 0,
+        RankEvent::Unkillable { what } => what.len(),
+        RankEvent::Ready | RankEvent::Started | RankEvent::Exited { .. } | RankEvent::Freed => 0,
     };
     text + FACT_BYTES
 }

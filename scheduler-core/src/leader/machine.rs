@@ -76,6 +76,7 @@ impl Leader {
                 self.heard(state, node, now);
                 self.facts(state, node, session, facts, now, &mut effects);
             }
+            Event::Saves { node, .. } => self.heard(state, node, now),
             Event::Planned(plan) => self.planned(plan, &mut effects),
             Event::Committed { ticket } => self.committed(state, ticket, now, &mut effects),
             Event::Refused { ticket } => self.refused(ticket, now),

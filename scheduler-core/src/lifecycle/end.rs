@@ -72,6 +72,8 @@ fn by_cause(case: &Case<'_>) -> Next {
             Some(_) => Next::End(End::Superseded),
             None => failed(case),
         },
+        AttemptEnd::Preempted if case.terms.resumable => Next::Wait { is_retry: false },
+        AttemptEnd::Preempted => Next::End(End::Preempted),
         AttemptEnd::LaunchFailedNode(what) if case.failed_nodes >= FAILED_NODES_MAX => {
             Next::Hold(what.clone())
         }

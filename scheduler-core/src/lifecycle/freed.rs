@@ -54,12 +54,14 @@ fn past(id: AttemptId, attempt: Attempt) -> Option<PastAttempt> {
     let gpus = attempt.placements.iter().map(|placement| placement.slots.len()).sum::<usize>();
     Some(PastAttempt {
         no: id.no,
-        node: attempt.placements.first()?.node,
+        nodes: attempt.placements.iter().map(|placement| placement.node).collect(),
         gpus: u32::try_from(gpus).unwrap_or(u32::MAX),
         decision: attempt.decision,
         placed_at: attempt.placed_at,
         go_at: attempt.go_at,
         started_at: attempt.started_at,
+        saved_at: attempt.saved_at,
+        stop: attempt.stop.clone(),
         charged: book::charge(&attempt, &ended),
         ended,
     })

@@ -40,6 +40,7 @@ fn attempt_for(state: &State, id: DecisionId, start: &Start, now: Timestamp) -> 
             node: *node,
             slots: slots.clone(),
             generation: Generation::new(1),
+            ready_at: None,
             started_at: None,
             exited: None,
             freed_at: None,
@@ -54,10 +55,15 @@ fn attempt_for(state: &State, id: DecisionId, start: &Start, now: Timestamp) -> 
         decision: id,
         placed_at: now,
         go_at: Some(now),
+        latest_go: now,
+        port: None,
         start_by: now.plus(state.meta.settings.start_limit),
         protection: protection(state, start.job, job),
         started_at: None,
+        saved_at: None,
+        signed_at: None,
         stop: None,
+        first_end: None,
         ended: None,
     })
 }

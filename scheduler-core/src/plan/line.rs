@@ -85,7 +85,7 @@ impl<'a> Line<'a> {
             let next = siblings.and_then(|children| children.get(1)).map(|side| self.sides[*side].used);
             Level { chosen: self.sides[*side].used, next }
         });
-        Why { place: self.tried.saturating_add(1), levels: levels.collect() }
+        Why { place: self.tried.saturating_add(1), levels: levels.collect(), choice: None }
     }
 
     /// Returns the uses at the level where the head's path and that of `leaf` part, the head's first; none within one

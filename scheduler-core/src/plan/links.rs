@@ -1,42 +1,59 @@
 //! Which nodes the leader hears of.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 
-use crate::id::NodeId;
+use crate::id::{AttemptId, NodeId};
 use crate::node::Contact;
 use crate::state::State;
+use crate::unit::Timestamp;
 
-/// Nodes with a live link, from the leader's memory: only they get new work.
+/// What only the leader's memory has: nodes with a live link, which alone get new work, and checkpoints that are newer
+/// than the committed ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Links(BTreeSet<NodeId>);
+pub struct Links {
+    nodes: BTreeSet<NodeId>,
+    saves: BTreeMap<AttemptId, Timestamp>,
+}
 
 impl Links {
     /// Makes the set from its nodes.
     #[must_use]
     pub fn new(nodes: BTreeSet<NodeId>) -> Self {
-        Self(nodes)
+        Self { nodes, saves: BTreeMap::new() }
     }
 
     /// Returns every node that state has as ready: what a replica that is not the leader, and a simulator, go by.
     #[must_use]
     pub fn all_ready(state: &State) -> Self {
         let ready = state.nodes.iter().filter(|(_, node)| node.contact == Contact::Ready);
-        Self(ready.map(|(id, _)| *id).collect())
+        Self::new(ready.map(|(id, _)| *id).collect())
     }
 
     /// Whether `node` has a live link.
     #[must_use]
     pub fn has(&self, node: NodeId) -> bool {
-        self.0.contains(&node)
+        self.nodes.contains(&node)
     }
 
     /// Returns the nodes in order.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.0.iter().copied()
+        self.nodes.iter().copied()
     }
 
     /// Adds a node: what a question of the kind "and if it were back" does.
     pub fn add(&mut self, node: NodeId) {
-        self.0.insert(node);
+        self.nodes.insert(node);
+    }
+
+    /// Adds checkpoints that the ranks reported, by attempt.
+    #[must_use]
+    pub fn with_saves(self, saves: BTreeMap<AttemptId, Timestamp>) -> Self {
+        Self { saves, ..self }
+    }
+
+    /// Returns an attempt's newest checkpoint that is not committed, if one is known.
+    #[must_use]
+    pub fn saved_at(&self, attempt: AttemptId) -> Option<Timestamp> {
+        self.saves.get(&attempt).copied()
     }
 }

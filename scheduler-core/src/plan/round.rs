@@ -76,7 +76,13 @@ impl<'a> Round<'a> {
             line.place(rate, protection);
             self.started.insert(ask.id);
             let on = vec![(node, slots)];
-            self.decisions.push(Start { job: ask.id, attempt: ask.job.next_attempt, on, why });
+            self.decisions.push(Start {
+                job: ask.id,
+                attempt: ask.job.next_attempt,
+                on,
+                takes: Vec::new(),
+                why,
+            });
         }
     }
 

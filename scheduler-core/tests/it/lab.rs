@@ -14,9 +14,9 @@ use scheduler_core::id::{
     AttemptId, AttemptNo, BudgetId, DecisionId, Generation, GpuUuid, JobId, Label, LogIndex, Name, NodeId,
     Rank, Slot, SpecHash, Term, TokenHash,
 };
-use scheduler_core::job::{Attempt, Job, Phase, Placement, Terms};
+use scheduler_core::job::{Attempt, Job, Phase, Placement, Progress, Terms};
 use scheduler_core::ledger::{Class, Run};
-use scheduler_core::node::{Contact, Facts, Gpu, GpuFacts, Node};
+use scheduler_core::node::{Contact, Facts, Gpu, GpuFacts, Node, PORT_FIRST};
 use scheduler_core::plan::{Links, plan};
 use scheduler_core::principal::AccountName;
 use scheduler_core::spec::{ContractDefaults, Shape, TermSource, Tier, Turn};
@@ -118,6 +118,7 @@ impl Lab {
             memory: Bytes::new(1 << 36),
             is_present: true,
             holder: None,
+            next: None,
         };
         let gpus: Vec<Gpu> = (0..count).map(gpu).collect();
         let facts = Facts {
@@ -132,6 +133,7 @@ impl Lab {
             is_simulated: false,
             containment: label("cgroup"),
             trouble: Vec::new(),
+            address: None,
         };
         let is_gone = words.contains(&"gone");
         let node = Node {
@@ -144,6 +146,9 @@ impl Lab {
             contact: if is_gone { Contact::Unreachable { since: NOW } } else { Contact::Ready },
             backoff_until: words.contains(&"backoff").then(|| NOW.plus(Span::from_secs(10))),
             failed_launches: 0,
+            cordon: None,
+            drain: None,
+            next_port: PORT_FIRST,
         };
         let class = if is_gone { Class::Unavailable } else { Class::Idle };
         self.state.books.gpus_added(
@@ -233,6 +238,7 @@ impl Lab {
             failed_on: Default::default(),
             past: Vec::new(),
             charged: ChargeMillis::ZERO,
+            progress: Progress::default(),
         }
     }
 
@@ -259,6 +265,7 @@ impl Lab {
                 node,
                 slots: slots.clone(),
                 generation: Generation::new(1),
+                ready_at: None,
                 started_at: Some(since),
                 exited: None,
                 freed_at: None,
@@ -267,10 +274,15 @@ impl Lab {
             decision: DecisionId { index: LogIndex::new(1), n: 0 },
             placed_at: since,
             go_at: Some(since),
+            latest_go: NOW,
+            port: None,
             start_by: since.plus(Span::from_mins(10)),
             protection: job.terms.min_runtime,
             started_at: Some(since),
+            saved_at: None,
+            signed_at: None,
             stop: None,
+            first_end: None,
             ended: None,
         };
         self.book(&attempt, since, words.contains(&"was"));

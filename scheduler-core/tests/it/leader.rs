@@ -155,6 +155,7 @@ impl Script {
                 node,
                 slots: vec![scheduler_core::id::Slot::new(slot)],
                 generation: Generation::new(1),
+                ready_at: None,
                 started_at: None,
                 exited: None,
                 freed_at: None,
@@ -163,10 +164,15 @@ impl Script {
             decision: scheduler_core::id::DecisionId { index: self.state.meta.index, n: 0 },
             placed_at: self.now,
             go_at: Some(self.now),
+            latest_go: NOW,
+            port: None,
             start_by: self.now.plus(Span::from_mins(10)),
             protection: job.terms.min_runtime,
             started_at: None,
+            saved_at: None,
+            signed_at: None,
             stop: None,
+            first_end: None,
             ended: None,
         };
         self.state.line.remove(&place);

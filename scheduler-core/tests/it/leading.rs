@@ -222,7 +222,7 @@ impl Cluster {
                     self.report(node, id, exited());
                     return self.report(node, id, RankEvent::Freed);
                 }
-                Order::Run => {}
+                Order::Prepare | Order::Run => {}
                 Order::Stop { .. } | Order::Clear => {
                     agent.done.insert(id);
                     if is_running {
@@ -336,7 +336,7 @@ fn replica() -> scheduler_core::id::ReplicaId {
 }
 
 fn exited() -> RankEvent {
-    RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Itself }
+    RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Itself, saved_at: None }
 }
 
 /// Remembers the reports that a committed command holds.

@@ -162,7 +162,7 @@ fn run_all(world: &mut World) {
     }
     world.wait(Span::from_hours(1));
     for (id, node) in &attempts {
-        let event = RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Itself };
+        let event = RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Itself, saved_at: None };
         world.report(*node, *id, event);
         world.report(*node, *id, RankEvent::Freed);
     }

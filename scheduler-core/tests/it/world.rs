@@ -157,7 +157,7 @@ impl World {
     }
 
     pub fn exit(&mut self, node: NodeId, attempt: AttemptId, code: u8) {
-        let event = RankEvent::Exited { exit: Exit::Code(code), by: EndedBy::Itself };
+        let event = RankEvent::Exited { exit: Exit::Code(code), by: EndedBy::Itself, saved_at: None };
         self.report(node, attempt, event);
     }
 
@@ -249,6 +249,7 @@ pub fn facts(text: &str, boot: &str, gpus: u32) -> Facts {
         is_simulated: true,
         containment: label("cgroup"),
         trouble: Vec::new(),
+        address: None,
     }
 }
 
@@ -290,7 +291,13 @@ pub fn submission(request: Request) -> Command {
 
 pub fn start(job: JobId, attempt: AttemptNo, node: NodeId, slots: &[u16]) -> Start {
     let slots = slots.iter().map(|slot| Slot::new(*slot)).collect();
-    Start { job, attempt, on: vec![(node, slots)], why: Why { place: 1, levels: Vec::new() } }
+    Start {
+        job,
+        attempt,
+        on: vec![(node, slots)],
+        takes: Vec::new(),
+        why: Why { place: 1, levels: Vec::new(), choice: None },
+    }
 }
 
 pub fn plan(decisions: Vec<Start>) -> Plan {

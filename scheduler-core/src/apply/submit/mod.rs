@@ -13,7 +13,7 @@ use super::rights;
 use crate::budget;
 use crate::command::{Answer, Blob, Code, Outcome, Rejection, Submit};
 use crate::id::{AttemptNo, JobId};
-use crate::job::{HeldBy, Job, Phase};
+use crate::job::{HeldBy, Job, Phase, Progress};
 use crate::lifecycle::phase;
 use crate::state::{Launch, State};
 use crate::unit::ChargeMillis;
@@ -51,6 +51,7 @@ pub(super) fn submit(state: &mut State, cx: &Context<'_>, submit: &Submit) -> An
         failed_on: BTreeSet::new(),
         past: Vec::new(),
         charged: ChargeMillis::ZERO,
+        progress: Progress::default(),
     };
     let id = state.meta.next_job;
     state.meta.next_job = JobId::new(id.get().saturating_add(1));

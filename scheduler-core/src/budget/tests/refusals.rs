@@ -120,5 +120,6 @@ fn job(budget: crate::id::BudgetId) -> Job {
         failed_on: Default::default(),
         past: vec![],
         charged: ChargeMillis::ZERO,
+        progress: crate::job::Progress::default(),
     }
 }

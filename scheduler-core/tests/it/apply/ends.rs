@@ -146,14 +146,20 @@ fn a_waiting_job_is_cancelled_at_once_and_a_live_one_by_a_stop() {
     world.cancel("bob", live, "wrong data").expect("it is bob's");
     let items = assignments(&world.state, node);
     let reason = String::from("cancelled by bob: wrong data");
-    assert_eq!(items[0].order, Order::Stop { reason: reason.clone(), grace: Span::from_secs(30) });
+    assert_eq!(
+        items[0].order,
+        Order::Stop { reason: reason.clone(), grace: Span::from_secs(30), has_notice: false }
+    );
     assert_eq!(items[0].generation, Generation::new(2));
     world.cancel("bob", live, "again").expect("asking again changes nothing");
     assert_eq!(assignments(&world.state, node)[0].generation, Generation::new(2));
     let now = Cancel { job: live, is_now: true, reason: String::new() };
     world.must(person("bob"), Command::Cancel(now));
-    assert_eq!(assignments(&world.state, node)[0].order, Order::Stop { reason, grace: Span::ZERO });
-    let event = RankEvent::Exited { exit: Exit::Signal(9), by: EndedBy::Stop };
+    assert_eq!(
+        assignments(&world.state, node)[0].order,
+        Order::Stop { reason, grace: Span::ZERO, has_notice: false }
+    );
+    let event = RankEvent::Exited { exit: Exit::Signal(9), by: EndedBy::Stop, saved_at: None };
     world.report(node, attempt, event);
     assert!(matches!(world.phase(live), Phase::Ended { end: End::Cancelled, .. }));
 }
@@ -164,7 +170,11 @@ fn a_stop_that_nobody_committed_is_no_stop() {
     let node = world.node("n1", 1);
     let job = world.submit("bob", request(1));
     let attempt = world.place(job, node, &[0]);
-    world.report(node, attempt, RankEvent::Exited { exit: Exit::Signal(9), by: EndedBy::Stop });
+    world.report(
+        node,
+        attempt,
+        RankEvent::Exited { exit: Exit::Signal(9), by: EndedBy::Stop, saved_at: None },
+    );
     assert!(matches!(world.phase(job), Phase::Ended { end: End::Failed, .. }));
 }
 
@@ -250,7 +260,7 @@ fn a_report_counts_once_and_only_between_go_and_now() {
     world.wait(Span::from_secs(10));
     world.report_at(node, attempt, RankEvent::Started, world.now);
     assert_eq!(world.state.attempts.get(&attempt).expect("it runs").started_at, Some(go));
-    let exit = RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Itself };
+    let exit = RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Itself, saved_at: None };
     world.report_at(node, attempt, exit.clone(), world.now.plus(Span::from_hours(9)));
     let charged = world.job(job).charged;
     assert_eq!(charged, ChargeMillis::new(1_000 * 10_000));

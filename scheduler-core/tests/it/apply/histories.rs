@@ -220,7 +220,7 @@ impl History {
         let by = [EndedBy::Itself, EndedBy::Itself, EndedBy::TimeLimit, EndedBy::Stop, EndedBy::Reboot];
         match self.below(10) {
             0..3 => RankEvent::Started,
-            3..6 => RankEvent::Exited { exit: exit[self.below(5)], by: by[self.below(5)] },
+            3..6 => RankEvent::Exited { exit: exit[self.below(5)], by: by[self.below(5)], saved_at: None },
             6 => {
                 let fault = [Fault::Node, Fault::Job { code: 127 }][self.below(2)];
                 RankEvent::LaunchFailed { fault, what: String::from("it did not start") }
@@ -365,7 +365,7 @@ impl History {
     /// An attempt does what good attempts do, so that jobs come to their ends.
     fn run_to_its_end(&mut self) {
         let (node, attempt) = self.some_attempt();
-        let exit = RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Itself };
+        let exit = RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Itself, saved_at: None };
         for event in [RankEvent::Started, exit, RankEvent::Freed] {
             let (rank, at) = (Rank::new(0), self.world.now);
             let reports = vec![Report { attempt, rank, at, event }];

@@ -69,7 +69,7 @@ fn occupancy_tiles_time_whatever_happened() {
     world.wait(Span::from_secs(40)).must(REPLICA, Command::NodeUnreachable { node });
     assert_eq!(count(&world, Class::Unavailable), 2);
     world.wait(Span::from_secs(50)).must(REPLICA, Command::NodeBack { node });
-    let event = RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Itself };
+    let event = RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Itself, saved_at: None };
     world.report_at(node, attempt, event, real_end);
     world.report_at(node, attempt, RankEvent::Freed, real_end.plus(Span::from_secs(1)));
     let pool = world.state.books.pool(&name("main")).expect("the pool has GPUs");
