@@ -132,6 +132,7 @@ impl Observed {
             })
         };
         Facts {
+            address: None,
             boot: self.boot.clone(),
             agent: label(env!("CARGO_PKG_VERSION")),
             cpus: self.cpus,

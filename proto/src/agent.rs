@@ -7,7 +7,7 @@ use scheduler_core::id::{
 use scheduler_core::job::Exit;
 use scheduler_core::node::{Facts, GpuFacts};
 use scheduler_core::spec::Tier;
-use scheduler_core::unit::{Bytes, Span};
+use scheduler_core::unit::{Bytes, Span, Timestamp};
 
 use crate::error::Error;
 use crate::v1;
@@ -71,6 +71,8 @@ impl Wire for Assignment {
             grace_ms: self.grace.as_millis(),
             signal: u32::from(self.signal),
             nodes: self.nodes.iter().map(ToString::to_string).collect(),
+            addresses: self.addresses.clone(),
+            port: self.port.map(u32::from),
         }
     }
 
@@ -91,26 +93,34 @@ impl Wire for Assignment {
             grace: Span::from_millis(m.grace_ms),
             signal: narrow("signal", m.signal)?,
             nodes: m.nodes.iter().map(|text| name("nodes", text)).collect::<Result<_, _>>()?,
+            addresses: m.addresses,
+            port: m.port.map(|port| narrow("port", port)).transpose()?,
         })
     }
 }
 
 fn order_to_wire(order: &Order) -> v1::assignment::Order {
     match order {
+        Order::Prepare => v1::assignment::Order::Prepare(v1::Prepare {}),
         Order::Run => v1::assignment::Order::Run(v1::Run {}),
-        Order::Stop { reason, grace } => {
-            v1::assignment::Order::Stop(v1::StopOrder { reason: reason.clone(), grace_ms: grace.as_millis() })
-        }
+        Order::Stop { reason, grace, has_notice } => v1::assignment::Order::Stop(v1::StopOrder {
+            reason: reason.clone(),
+            grace_ms: grace.as_millis(),
+            notice: *has_notice,
+        }),
         Order::Clear => v1::assignment::Order::Clear(v1::Clear {}),
     }
 }
 
 fn order_from_wire(order: v1::assignment::Order) -> Order {
     match order {
+        v1::assignment::Order::Prepare(_) => Order::Prepare,
         v1::assignment::Order::Run(_) => Order::Run,
-        v1::assignment::Order::Stop(stop) => {
-            Order::Stop { reason: stop.reason, grace: Span::from_millis(stop.grace_ms) }
-        }
+        v1::assignment::Order::Stop(stop) => Order::Stop {
+            reason: stop.reason,
+            grace: Span::from_millis(stop.grace_ms),
+            has_notice: stop.notice,
+        },
         v1::assignment::Order::Clear(_) => Order::Clear,
     }
 }
@@ -155,16 +165,22 @@ impl Wire for Report {
 
 fn event_to_wire(event: &RankEvent) -> v1::report::Event {
     match event {
+        RankEvent::Ready => v1::report::Event::Ready(v1::Ready {}),
+        RankEvent::Unkillable { what } => {
+            v1::report::Event::Unkillable(v1::Unkillable { what: what.clone() })
+        }
         RankEvent::Started => v1::report::Event::Started(v1::Started {}),
-        RankEvent::Exited { exit, by } => v1::report::Event::Exited(v1::Exited {
+        RankEvent::Exited { exit, by, saved_at } => v1::report::Event::Exited(v1::Exited {
             exit: Some(exit.to_wire()),
             by: match by {
                 EndedBy::Itself => v1::EndedBy::Itself,
                 EndedBy::TimeLimit => v1::EndedBy::TimeLimit,
                 EndedBy::Stop => v1::EndedBy::Stop,
                 EndedBy::Reboot => v1::EndedBy::Reboot,
+                EndedBy::Notice => v1::EndedBy::Notice,
             }
             .into(),
+            saved_at: saved_at.map(Timestamp::as_millis),
         }),
         RankEvent::LaunchFailed { fault, what } => v1::report::Event::LaunchFailed(v1::LaunchFailed {
             job_code: match fault {
@@ -182,6 +198,8 @@ fn event_to_wire(event: &RankEvent) -> v1::report::Event {
 
 fn event_from_wire(event: v1::report::Event) -> Result<RankEvent, Error> {
     Ok(match event {
+        v1::report::Event::Ready(_) => RankEvent::Ready,
+        v1::report::Event::Unkillable(m) => RankEvent::Unkillable { what: text("what", m.what)? },
         v1::report::Event::Started(_) => RankEvent::Started,
         v1::report::Event::Exited(exited) => RankEvent::Exited {
             by: match exited.by() {
@@ -190,7 +208,9 @@ fn event_from_wire(event: v1::report::Event) -> Result<RankEvent, Error> {
                 v1::EndedBy::TimeLimit => EndedBy::TimeLimit,
                 v1::EndedBy::Stop => EndedBy::Stop,
                 v1::EndedBy::Reboot => EndedBy::Reboot,
+                v1::EndedBy::Notice => EndedBy::Notice,
             },
+            saved_at: exited.saved_at.map(moment),
             exit: Exit::from_wire(required("exit", exited.exit)?)?,
         },
         v1::report::Event::LaunchFailed(failed) => RankEvent::LaunchFailed {
@@ -241,6 +261,7 @@ impl Wire for Facts {
             simulated: self.is_simulated,
             containment: self.containment.to_string(),
             trouble: self.trouble.clone(),
+            address: self.address.as_ref().map(ToString::to_string),
         }
     }
 
@@ -259,6 +280,7 @@ impl Wire for Facts {
                 .take(32)
                 .map(|line| text("trouble", line))
                 .collect::<Result<_, _>>()?,
+            address: m.address.map(|text| label("address", &text)).transpose()?,
         })
     }
 }

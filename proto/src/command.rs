@@ -6,8 +6,8 @@ use prost::Message;
 use scheduler_core::agent::Report;
 use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{
-    AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Command, Entry, Found, IssueJoinToken, Join, Outcome,
-    Rejection, RequestMark, Submit,
+    AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Command, DrainNode, Entry, Found, IssueJoinToken,
+    JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, Saved, Submit,
 };
 use scheduler_core::decision::{Dropped, Plan};
 use scheduler_core::id::{
@@ -129,6 +129,16 @@ impl Wire for Command {
             Self::Found(found) => Kind::Found(found.to_wire()),
             Self::Submit(submit) => Kind::Submit(submit.to_wire()),
             Self::Cancel(cancel) => Kind::Cancel(cancel.to_wire()),
+            Self::Hold(word) => Kind::Hold(word.to_wire()),
+            Self::Release(word) => Kind::Release(word.to_wire()),
+            Self::Requeue(word) => Kind::Requeue(word.to_wire()),
+            Self::Cordon(word) => Kind::Cordon(word.to_wire()),
+            Self::Uncordon(word) => Kind::Uncordon(word.to_wire()),
+            Self::Drain(drain) => Kind::Drain(drain.to_wire()),
+            Self::Undrain(word) => Kind::Undrain(word.to_wire()),
+            Self::Saves { node, saves } => {
+                Kind::Saves(log::Saves { node: node.get(), saves: saves.iter().map(Wire::to_wire).collect() })
+            }
             Self::ApplyBudgets(apply) => Kind::ApplyBudgets(apply.to_wire()),
             Self::AddPrincipal(add) => Kind::AddPrincipal(add.to_wire()),
             Self::RevokePrincipal { name } => Kind::RevokePrincipal(name.to_string()),
@@ -155,6 +165,17 @@ impl Wire for Command {
             Kind::Found(found) => Self::Found(Found::from_wire(found)?),
             Kind::Submit(submit) => Self::Submit(Submit::from_wire(submit)?),
             Kind::Cancel(cancel) => Self::Cancel(Cancel::from_wire(cancel)?),
+            Kind::Hold(word) => Self::Hold(JobWord::from_wire(word)?),
+            Kind::Release(word) => Self::Release(JobWord::from_wire(word)?),
+            Kind::Requeue(word) => Self::Requeue(JobWord::from_wire(word)?),
+            Kind::Cordon(word) => Self::Cordon(NodeWord::from_wire(word)?),
+            Kind::Uncordon(word) => Self::Uncordon(NodeWord::from_wire(word)?),
+            Kind::Drain(drain) => Self::Drain(DrainNode::from_wire(drain)?),
+            Kind::Undrain(word) => Self::Undrain(NodeWord::from_wire(word)?),
+            Kind::Saves(m) => Self::Saves {
+                node: NodeId::new(m.node),
+                saves: m.saves.into_iter().map(Saved::from_wire).collect::<Result<_, _>>()?,
+            },
             Kind::ApplyBudgets(apply) => Self::ApplyBudgets(ApplyBudgets::from_wire(apply)?),
             Kind::AddPrincipal(add) => Self::AddPrincipal(AddPrincipal::from_wire(add)?),
             Kind::RevokePrincipal(text) => Self::RevokePrincipal { name: name("name", &text)? },
@@ -243,6 +264,13 @@ impl Wire for Settings {
             keep_ended_max: self.keep_ended_max,
             live_jobs_max: self.live_jobs_max,
             allow_simulated: self.allow_simulated,
+            rank_grace_ms: self.rank_grace.as_millis(),
+            margin_ppm: self.margin_ppm,
+            restart_guess_ms: self.restart_guess.as_millis(),
+            free_backoff_ms: self.free_backoff.as_millis(),
+            free_backoff_max_ms: self.free_backoff_max.as_millis(),
+            barren_max: self.barren_max,
+            recheck_ms: self.recheck.as_millis(),
         }
     }
 
@@ -267,6 +295,13 @@ impl Wire for Settings {
             keep_ended_max: m.keep_ended_max,
             live_jobs_max: m.live_jobs_max,
             allow_simulated: m.allow_simulated,
+            rank_grace: ms(m.rank_grace_ms),
+            margin_ppm: m.margin_ppm,
+            restart_guess: ms(m.restart_guess_ms),
+            free_backoff: ms(m.free_backoff_ms),
+            free_backoff_max: ms(m.free_backoff_max_ms),
+            barren_max: m.barren_max,
+            recheck: ms(m.recheck_ms),
         })
     }
 }

@@ -17,6 +17,7 @@ mod plan;
 pub mod snapshot;
 mod terms;
 mod wire;
+mod word;
 
 pub use command::{decode_answer, decode_entry, encode_answer, encode_command, encode_entry};
 pub use error::Error;

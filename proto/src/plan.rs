@@ -1,12 +1,12 @@
 //! Plans and their reasons.
 
-use scheduler_core::decision::{Dropped, Level, Plan, Start, UseOf, Why};
-use scheduler_core::id::{AttemptNo, BudgetId, JobId, LogIndex, NodeId, Slot, Term};
-use scheduler_core::unit::ChargeMillis;
+use scheduler_core::decision::{Basis, Choice, Dropped, Level, Plan, Price, Right, Start, Take, UseOf, Why};
+use scheduler_core::id::{AttemptId, AttemptNo, BudgetId, Generation, JobId, LogIndex, NodeId, Slot, Term};
+use scheduler_core::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
 
 use crate::error::Error;
 use crate::log::v1 as log;
-use crate::wire::{Wire, narrow, required};
+use crate::wire::{Wire, moment, narrow, required};
 
 impl Wire for Plan {
     type Message = log::Plan;
@@ -42,6 +42,8 @@ impl Wire for Start {
             on: on.collect(),
             place: self.why.place,
             levels: self.why.levels.iter().map(Wire::to_wire).collect(),
+            takes: self.takes.iter().map(Wire::to_wire).collect(),
+            choice: self.why.choice.as_ref().map(Wire::to_wire),
         }
     }
 
@@ -56,11 +58,132 @@ impl Wire for Start {
             job: JobId::new(m.job),
             attempt: AttemptNo::new(narrow("attempt", m.attempt)?),
             on,
+            takes: m.takes.into_iter().map(Take::from_wire).collect::<Result<_, _>>()?,
             why: Why {
                 place: m.place,
                 levels: m.levels.into_iter().map(Level::from_wire).collect::<Result<_, _>>()?,
+                choice: m.choice.map(Choice::from_wire).transpose()?,
             },
         })
+    }
+}
+
+impl Wire for Take {
+    type Message = log::Take;
+
+    fn to_wire(&self) -> log::Take {
+        log::Take {
+            attempt: Some(self.attempt.to_wire()),
+            generation: self.generation.get(),
+            right: Some(self.right.to_wire()),
+            price: Some(self.price.to_wire()),
+            gpus: self.gpus,
+        }
+    }
+
+    fn from_wire(m: log::Take) -> Result<Self, Error> {
+        Ok(Self {
+            attempt: AttemptId::from_wire(required("attempt", m.attempt)?)?,
+            generation: Generation::new(m.generation),
+            right: Right::from_wire(required("right", m.right)?)?,
+            price: Price::from_wire(required("price", m.price)?)?,
+            gpus: m.gpus,
+        })
+    }
+}
+
+impl Wire for Right {
+    type Message = log::Right;
+
+    fn to_wire(&self) -> log::Right {
+        use log::right::Right as Kind;
+        let kind = match self {
+            Self::FreeTier => Kind::FreeTier(log::FreeTier {}),
+            Self::Turn => Kind::Turn(log::Turn {}),
+            Self::Share { mine, theirs } => {
+                Kind::Share(log::ShareRight { mine: Some(mine.to_wire()), theirs: Some(theirs.to_wire()) })
+            }
+        };
+        log::Right { right: Some(kind) }
+    }
+
+    fn from_wire(m: log::Right) -> Result<Self, Error> {
+        use log::right::Right as Kind;
+        Ok(match required("right", m.right)? {
+            Kind::FreeTier(_) => Self::FreeTier,
+            Kind::Turn(_) => Self::Turn,
+            Kind::Share(share) => Self::Share {
+                mine: UseOf::from_wire(required("mine", share.mine)?)?,
+                theirs: UseOf::from_wire(required("theirs", share.theirs)?)?,
+            },
+        })
+    }
+}
+
+impl Wire for Price {
+    type Message = log::Price;
+
+    fn to_wire(&self) -> log::Price {
+        log::Price {
+            rate: self.rate.get(),
+            lost_ms: self.lost.as_millis(),
+            restart_ms: self.restart.as_millis(),
+            preemptions: u32::from(self.preemptions),
+            saved_at_ms: self.saved_at.map(Timestamp::as_millis),
+            basis: self.basis.to_wire().into(),
+        }
+    }
+
+    fn from_wire(m: log::Price) -> Result<Self, Error> {
+        Ok(Self {
+            rate: MilliGpus::new(m.rate),
+            lost: Span::from_millis(m.lost_ms),
+            restart: Span::from_millis(m.restart_ms),
+            preemptions: narrow("preemptions", m.preemptions)?,
+            saved_at: m.saved_at_ms.map(moment),
+            basis: Basis::from_wire(m.basis())?,
+        })
+    }
+}
+
+impl Wire for Basis {
+    type Message = log::Basis;
+
+    fn to_wire(&self) -> log::Basis {
+        match self {
+            Self::Reported => log::Basis::Reported,
+            Self::Declared => log::Basis::Declared,
+            Self::Unknown => log::Basis::Unknown,
+        }
+    }
+
+    fn from_wire(m: log::Basis) -> Result<Self, Error> {
+        match m {
+            log::Basis::Unspecified => Err(Error::Missing("basis")),
+            log::Basis::Reported => Ok(Self::Reported),
+            log::Basis::Declared => Ok(Self::Declared),
+            log::Basis::Unknown => Ok(Self::Unknown),
+        }
+    }
+}
+
+impl Wire for Choice {
+    type Message = log::Choice;
+
+    fn to_wire(&self) -> log::Choice {
+        log::Choice {
+            lacked: self.lacked,
+            freed: self.freed,
+            considered: self.considered,
+            runner_up: self.runner_up.map(|(attempt, _)| attempt.to_wire()),
+            runner_up_price: self.runner_up.map(|(_, price)| price.to_wire()),
+        }
+    }
+
+    fn from_wire(m: log::Choice) -> Result<Self, Error> {
+        let attempt = m.runner_up.map(AttemptId::from_wire).transpose()?;
+        let price = m.runner_up_price.map(Price::from_wire).transpose()?;
+        Ok(Self { lacked: m.lacked, freed: m.freed, considered: m.considered, runner_up: attempt.zip(price) })
     }
 }
 
@@ -112,6 +235,8 @@ impl Wire for Dropped {
             Self::NodeNotReady => log::DropReason::NodeNotReady,
             Self::WrongShape => log::DropReason::WrongShape,
             Self::NodeFull => log::DropReason::NodeFull,
+            Self::VictimChanged => log::DropReason::VictimChanged,
+            Self::VictimProtected => log::DropReason::VictimProtected,
         }
     }
 
@@ -124,6 +249,8 @@ impl Wire for Dropped {
             log::DropReason::NodeNotReady => Ok(Self::NodeNotReady),
             log::DropReason::WrongShape => Ok(Self::WrongShape),
             log::DropReason::NodeFull => Ok(Self::NodeFull),
+            log::DropReason::VictimChanged => Ok(Self::VictimChanged),
+            log::DropReason::VictimProtected => Ok(Self::VictimProtected),
         }
     }
 }

@@ -136,6 +136,7 @@ impl Node {
             memory_bytes: 80 << 30,
         };
         let facts = v1::NodeFacts {
+            address: None,
             boot: self.boot.clone(),
             agent: "scripted".to_owned(),
             cpus: 64,
@@ -170,7 +171,7 @@ fn reports(set: &v1::Assignments, done: &mut BTreeSet<(u32, u32)>) -> Vec<v1::Re
             continue;
         }
         let code = v1::Exit { exit: Some(v1::exit::Exit::Code(0)) };
-        let exited = v1::Exited { exit: Some(code), by: v1::EndedBy::Itself.into() };
+        let exited = v1::Exited { exit: Some(code), by: v1::EndedBy::Itself.into(), saved_at: None };
         let events = [Event::Started(v1::Started {}), Event::Exited(exited), Event::Freed(v1::Freed {})];
         reports.extend(events.into_iter().map(|event| v1::Report {
             job: item.job,

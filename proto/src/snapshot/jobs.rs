@@ -2,20 +2,16 @@
 
 use std::sync::Arc;
 
-use scheduler_core::decision::{Record, Start};
 use scheduler_core::id::{
-    AttemptId, AttemptNo, BudgetId, DecisionId, Generation, JobId, LogIndex, NodeId, Rank, RequestId, Slot,
-    SpecHash, Term, TokenHash,
+    AttemptId, AttemptNo, BudgetId, JobId, NodeId, Rank, RequestId, SpecHash, TokenHash,
 };
-use scheduler_core::job::{
-    Attempt, AttemptEnd, End, Ended, Exit, HeldBy, Job, PastAttempt, Phase, Placement, Stop, StopCause, Terms,
-};
+use scheduler_core::job::{End, Exit, HeldBy, Job, Phase, Progress, Terms};
 use scheduler_core::spec::{Shape, TermSource, Tier, Turn};
 use scheduler_core::state::{InLine, Launch, Stray, Timer};
-use scheduler_core::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
+use scheduler_core::unit::{ChargeMillis, Span, Timestamp};
 
+use super::attempts::{past, read_past, read_slots, slots};
 use super::books::tier;
-use super::people::{attempt_id, read_attempt_id};
 use crate::error::Error;
 use crate::state::v1 as state;
 use crate::wire::{Wire, account, fixed, label, moment, name, narrow, required};
@@ -36,6 +32,7 @@ pub(super) fn job(id: JobId, job: &Job) -> state::Job {
         past: job.past.iter().map(past).collect(),
         charged: Some(job.charged.to_wire()),
         failed_on: job.failed_on.iter().map(|node| node.get()).collect(),
+        progress: Some(progress(&job.progress)),
     }
 }
 
@@ -54,8 +51,33 @@ pub(super) fn read_job(m: state::Job) -> Result<(JobId, Job), Error> {
         failed_on: m.failed_on.into_iter().map(NodeId::new).collect(),
         past: m.past.into_iter().map(read_past).collect::<Result<_, _>>()?,
         charged: ChargeMillis::from_wire(required("charged", m.charged)?)?,
+        progress: read_progress(m.progress.unwrap_or_default())?,
     };
     Ok((JobId::new(m.id), job))
+}
+
+fn progress(progress: &Progress) -> state::Progress {
+    let ms = |spans: &[Span]| spans.iter().map(|span| span.as_millis()).collect();
+    state::Progress {
+        saved_by: progress.saved.map(|(no, _)| u32::from(no.get())),
+        saved_at_ms: progress.saved.map_or(0, |(_, at)| at.as_millis()),
+        intervals_ms: ms(&progress.intervals),
+        restarts_ms: ms(&progress.restarts),
+        preemptions: u32::from(progress.preemptions),
+        barren: u32::from(progress.barren),
+    }
+}
+
+fn read_progress(m: state::Progress) -> Result<Progress, Error> {
+    let spans = |ms: Vec<u64>| ms.into_iter().map(Span::from_millis).collect();
+    let saved_by = m.saved_by.map(|no| narrow("saved_by", no).map(AttemptNo::new)).transpose()?;
+    Ok(Progress {
+        saved: saved_by.map(|no| (no, moment(m.saved_at_ms))),
+        intervals: spans(m.intervals_ms),
+        restarts: spans(m.restarts_ms),
+        preemptions: narrow("preemptions", m.preemptions)?,
+        barren: narrow("barren", m.barren)?,
+    })
 }
 
 fn terms(terms: &Terms) -> state::Terms {
@@ -116,13 +138,8 @@ fn read_source(m: state::TermSource) -> Result<TermSource, Error> {
 fn phase(phase: &Phase) -> state::Phase {
     use state::phase::Phase as Kind;
     let kind = match phase {
-        Phase::Held { since, by: HeldBy::Person { who, reason } } => Kind::Held(state::Held {
-            since_ms: since.as_millis(),
-            who: Some(who.to_string()),
-            reason: reason.clone(),
-        }),
-        Phase::Held { since, by: HeldBy::FailedLaunches { reason } } => {
-            Kind::Held(state::Held { since_ms: since.as_millis(), who: None, reason: reason.clone() })
+        Phase::Held { since, by } => {
+            Kind::Held(state::Held { since_ms: since.as_millis(), by: Some(held(by)) })
         }
         Phase::Waiting { since } => Kind::WaitingSinceMs(since.as_millis()),
         Phase::Live(no) => Kind::Live(u32::from(no.get())),
@@ -138,13 +155,9 @@ fn phase(phase: &Phase) -> state::Phase {
 fn read_phase(m: state::Phase) -> Result<Phase, Error> {
     use state::phase::Phase as Kind;
     Ok(match required("phase", m.phase)? {
-        Kind::Held(held) => Phase::Held {
-            since: moment(held.since_ms),
-            by: match held.who {
-                Some(who) => HeldBy::Person { who: name("who", &who)?, reason: held.reason },
-                None => HeldBy::FailedLaunches { reason: held.reason },
-            },
-        },
+        Kind::Held(held) => {
+            Phase::Held { since: moment(held.since_ms), by: read_held(required("by", held.by)?)? }
+        }
         Kind::WaitingSinceMs(ms) => Phase::Waiting { since: moment(ms) },
         Kind::Live(no) => Phase::Live(AttemptNo::new(narrow("live", no)?)),
         Kind::Ended(ended) => Phase::Ended {
@@ -152,6 +165,28 @@ fn read_phase(m: state::Phase) -> Result<Phase, Error> {
             end: read_job_end(ended.end())?,
             exit: ended.exit.map(Exit::from_wire).transpose()?,
         },
+    })
+}
+
+fn held(by: &HeldBy) -> state::held::By {
+    use state::held::By;
+    match by {
+        HeldBy::Person { who, reason } => {
+            By::Person(state::Person { who: who.to_string(), reason: reason.clone() })
+        }
+        HeldBy::FailedLaunches { reason } => By::FailedLaunches(reason.clone()),
+        HeldBy::Backoff { until } => By::BackoffUntilMs(until.as_millis()),
+        HeldBy::Barren { preemptions } => By::Barren(u32::from(*preemptions)),
+    }
+}
+
+fn read_held(m: state::held::By) -> Result<HeldBy, Error> {
+    use state::held::By;
+    Ok(match m {
+        By::Person(by) => HeldBy::Person { who: name("who", &by.who)?, reason: by.reason },
+        By::FailedLaunches(reason) => HeldBy::FailedLaunches { reason },
+        By::BackoffUntilMs(ms) => HeldBy::Backoff { until: moment(ms) },
+        By::Barren(count) => HeldBy::Barren { preemptions: narrow("barren", count)? },
     })
 }
 
@@ -180,160 +215,6 @@ fn read_job_end(m: state::End) -> Result<End, Error> {
     })
 }
 
-fn past(past: &PastAttempt) -> state::PastAttempt {
-    state::PastAttempt {
-        no: u32::from(past.no.get()),
-        node: past.node.get(),
-        gpus: past.gpus,
-        decision: Some(decision_id(past.decision)),
-        placed_at_ms: past.placed_at.as_millis(),
-        go_at_ms: past.go_at.map(Timestamp::as_millis),
-        started_at_ms: past.started_at.map(Timestamp::as_millis),
-        ended: Some(ended(&past.ended)),
-        charged: Some(past.charged.to_wire()),
-    }
-}
-
-fn read_past(m: state::PastAttempt) -> Result<PastAttempt, Error> {
-    Ok(PastAttempt {
-        no: AttemptNo::new(narrow("no", m.no)?),
-        node: NodeId::new(m.node),
-        gpus: m.gpus,
-        decision: read_decision_id(&required("decision", m.decision)?)?,
-        placed_at: moment(m.placed_at_ms),
-        go_at: m.go_at_ms.map(moment),
-        started_at: m.started_at_ms.map(moment),
-        ended: read_ended(required("ended", m.ended)?)?,
-        charged: ChargeMillis::from_wire(required("charged", m.charged)?)?,
-    })
-}
-
-fn decision_id(id: DecisionId) -> state::DecisionId {
-    state::DecisionId { index: id.index.get(), n: u32::from(id.n) }
-}
-
-fn read_decision_id(m: &state::DecisionId) -> Result<DecisionId, Error> {
-    Ok(DecisionId { index: LogIndex::new(m.index), n: narrow("decision", m.n)? })
-}
-
-fn ended(ended: &Ended) -> state::Ended {
-    let (cause, what) = match &ended.cause {
-        AttemptEnd::Exited => (state::AttemptEnd::Exited, ""),
-        AttemptEnd::TimeLimit => (state::AttemptEnd::TimeLimit, ""),
-        AttemptEnd::Stopped => (state::AttemptEnd::Stopped, ""),
-        AttemptEnd::LaunchFailedNode(what) => (state::AttemptEnd::LaunchFailedNode, what.as_str()),
-        AttemptEnd::LaunchFailedJob(what) => (state::AttemptEnd::LaunchFailedJob, what.as_str()),
-        AttemptEnd::NodeLost => (state::AttemptEnd::NodeLost, ""),
-    };
-    state::Ended {
-        at_ms: ended.at.as_millis(),
-        cause: cause.into(),
-        what: what.to_owned(),
-        exit: ended.exit.map(|exit| exit.to_wire()),
-    }
-}
-
-fn read_ended(m: state::Ended) -> Result<Ended, Error> {
-    let cause = match m.cause() {
-        state::AttemptEnd::Unspecified => return Err(Error::Missing("cause")),
-        state::AttemptEnd::Exited => AttemptEnd::Exited,
-        state::AttemptEnd::TimeLimit => AttemptEnd::TimeLimit,
-        state::AttemptEnd::Stopped => AttemptEnd::Stopped,
-        state::AttemptEnd::LaunchFailedNode => AttemptEnd::LaunchFailedNode(m.what),
-        state::AttemptEnd::LaunchFailedJob => AttemptEnd::LaunchFailedJob(m.what),
-        state::AttemptEnd::NodeLost => AttemptEnd::NodeLost,
-    };
-    Ok(Ended { at: moment(m.at_ms), cause, exit: m.exit.map(Exit::from_wire).transpose()? })
-}
-
-pub(super) fn attempt(id: AttemptId, attempt: &Attempt) -> state::Attempt {
-    state::Attempt {
-        id: Some(attempt_id(id)),
-        budget: attempt.budget.get(),
-        funded: attempt.tier == Tier::Funded,
-        pool: attempt.pool.to_string(),
-        placements: attempt.placements.iter().map(placement).collect(),
-        rate: attempt.rate.get(),
-        decision: Some(decision_id(attempt.decision)),
-        placed_at_ms: attempt.placed_at.as_millis(),
-        go_at_ms: attempt.go_at.map(Timestamp::as_millis),
-        start_by_ms: attempt.start_by.as_millis(),
-        protection_ms: attempt.protection.as_millis(),
-        started_at_ms: attempt.started_at.map(Timestamp::as_millis),
-        stop: attempt.stop.as_ref().map(stop),
-        ended: attempt.ended.as_ref().map(ended),
-    }
-}
-
-pub(super) fn read_attempt(m: state::Attempt) -> Result<(AttemptId, Attempt), Error> {
-    let attempt = Attempt {
-        budget: BudgetId::new(m.budget),
-        tier: tier(m.funded),
-        pool: name("pool", &m.pool)?,
-        placements: m.placements.into_iter().map(read_placement).collect::<Result<_, _>>()?,
-        rate: MilliGpus::new(m.rate),
-        decision: read_decision_id(&required("decision", m.decision)?)?,
-        placed_at: moment(m.placed_at_ms),
-        go_at: m.go_at_ms.map(moment),
-        start_by: moment(m.start_by_ms),
-        protection: Span::from_millis(m.protection_ms),
-        started_at: m.started_at_ms.map(moment),
-        stop: m.stop.map(read_stop).transpose()?,
-        ended: m.ended.map(read_ended).transpose()?,
-    };
-    Ok((read_attempt_id(required("id", m.id)?)?, attempt))
-}
-
-fn slots(slots: &[Slot]) -> Vec<u32> {
-    slots.iter().map(|slot| u32::from(slot.get())).collect()
-}
-
-fn read_slots(m: Vec<u32>) -> Result<Vec<Slot>, Error> {
-    m.into_iter().map(|slot| narrow("slots", slot).map(Slot::new)).collect()
-}
-
-fn placement(placement: &Placement) -> state::Placement {
-    state::Placement {
-        rank: u32::from(placement.rank.get()),
-        node: placement.node.get(),
-        slots: slots(&placement.slots),
-        generation: placement.generation.get(),
-        started_at_ms: placement.started_at.map(Timestamp::as_millis),
-        exited_at_ms: placement.exited.map(|(at, _)| at.as_millis()),
-        exit: placement.exited.map(|(_, exit)| exit.to_wire()),
-        freed_at_ms: placement.freed_at.map(Timestamp::as_millis),
-    }
-}
-
-fn read_placement(m: state::Placement) -> Result<Placement, Error> {
-    let exit = m.exit.map(Exit::from_wire).transpose()?;
-    Ok(Placement {
-        rank: Rank::new(narrow("rank", m.rank)?),
-        node: NodeId::new(m.node),
-        slots: read_slots(m.slots)?,
-        generation: Generation::new(m.generation),
-        started_at: m.started_at_ms.map(moment),
-        exited: m.exited_at_ms.map(moment).zip(exit),
-        freed_at: m.freed_at_ms.map(moment),
-    })
-}
-
-fn stop(stop: &Stop) -> state::Stop {
-    let (cancelled_by, reason) = match &stop.cause {
-        StopCause::Cancel { who, reason } => (Some(who.to_string()), reason.clone()),
-        StopCause::Unwanted => (None, String::new()),
-    };
-    state::Stop { at_ms: stop.at.as_millis(), cancelled_by, reason, grace_ms: stop.grace.as_millis() }
-}
-
-fn read_stop(m: state::Stop) -> Result<Stop, Error> {
-    let cause = match m.cancelled_by {
-        Some(who) => StopCause::Cancel { who: name("cancelled_by", &who)?, reason: m.reason },
-        None => StopCause::Unwanted,
-    };
-    Ok(Stop { at: moment(m.at_ms), cause, grace: Span::from_millis(m.grace_ms) })
-}
-
 pub(super) fn launch(hash: &SpecHash, launch: &Launch) -> state::Launch {
     state::Launch { hash: hash.as_bytes().to_vec(), launch: launch.bytes.to_vec(), jobs: launch.jobs }
 }
@@ -343,33 +224,13 @@ pub(super) fn read_launch(m: state::Launch) -> Result<(SpecHash, Launch), Error>
     Ok((hash, Launch { bytes: Arc::from(m.launch), jobs: m.jobs }))
 }
 
-pub(super) fn decision(id: DecisionId, record: &Record) -> state::Decision {
-    state::Decision {
-        id: Some(decision_id(id)),
-        at_ms: record.at.as_millis(),
-        made_at: record.made_at.get(),
-        term: record.term.get(),
-        start: Some(record.start.to_wire()),
-    }
-}
-
-pub(super) fn read_decision(m: state::Decision) -> Result<(DecisionId, Record), Error> {
-    let record = Record {
-        at: moment(m.at_ms),
-        made_at: LogIndex::new(m.made_at),
-        term: Term::new(m.term),
-        start: Start::from_wire(required("start", m.start)?)?,
-    };
-    Ok((read_decision_id(&required("id", m.id)?)?, record))
-}
-
 /// Where a stray is, and what it seems to be.
 type StrayKey = (NodeId, AttemptId, Rank);
 
 pub(super) fn stray((node, attempt, rank): StrayKey, stray: &Stray) -> state::Stray {
     state::Stray {
         node: node.get(),
-        attempt: Some(attempt_id(attempt)),
+        attempt: Some(attempt.to_wire()),
         rank: u32::from(rank.get()),
         since_ms: stray.since.as_millis(),
         slots: slots(&stray.slots),
@@ -377,7 +238,7 @@ pub(super) fn stray((node, attempt, rank): StrayKey, stray: &Stray) -> state::St
 }
 
 pub(super) fn read_stray(m: state::Stray) -> Result<(StrayKey, Stray), Error> {
-    let attempt = read_attempt_id(required("attempt", m.attempt)?)?;
+    let attempt = AttemptId::from_wire(required("attempt", m.attempt)?)?;
     let key = (NodeId::new(m.node), attempt, Rank::new(narrow("rank", m.rank)?));
     Ok((key, Stray { since: moment(m.since_ms), slots: read_slots(m.slots)? }))
 }
@@ -413,7 +274,10 @@ pub(super) fn read_ended_job(m: &state::EndedJob) -> (Timestamp, JobId) {
 pub(super) fn timer((at, timer): &(Timestamp, Timer)) -> state::TimerEntry {
     use state::timer_entry::Timer as Kind;
     let kind = match timer {
-        Timer::ProtectionOver(id) => Kind::ProtectionOver(attempt_id(*id)),
+        Timer::ProtectionOver(id) => Kind::ProtectionOver(id.to_wire()),
+        Timer::StartBy(id) => Kind::StartBy(id.to_wire()),
+        Timer::Release(job) => Kind::Release(job.get()),
+        Timer::Drain(node) => Kind::Drain(node.get()),
         Timer::BackoffOver(node) => Kind::BackoffOver(node.get()),
         Timer::JoinToken(token) => Kind::JoinToken(token.as_bytes().to_vec()),
         Timer::Request(id) => Kind::Request(id.as_bytes().to_vec()),
@@ -424,7 +288,10 @@ pub(super) fn timer((at, timer): &(Timestamp, Timer)) -> state::TimerEntry {
 pub(super) fn read_timer(m: state::TimerEntry) -> Result<(Timestamp, Timer), Error> {
     use state::timer_entry::Timer as Kind;
     let timer = match required("timer", m.timer)? {
-        Kind::ProtectionOver(id) => Timer::ProtectionOver(read_attempt_id(id)?),
+        Kind::ProtectionOver(id) => Timer::ProtectionOver(AttemptId::from_wire(id)?),
+        Kind::StartBy(id) => Timer::StartBy(AttemptId::from_wire(id)?),
+        Kind::Release(job) => Timer::Release(JobId::new(job)),
+        Kind::Drain(node) => Timer::Drain(NodeId::new(node)),
         Kind::BackoffOver(node) => Timer::BackoffOver(NodeId::new(node)),
         Kind::JoinToken(token) => Timer::JoinToken(fixed("token", &token, TokenHash::from_slice)?),
         Kind::Request(id) => Timer::Request(fixed("request", &id, RequestId::from_slice)?),

@@ -6,6 +6,8 @@
 //!
 //! [`read`] takes nothing on trust: a record that can't be, a number of records or a digest that differs is an error.
 
+mod attempts;
+mod bills;
 mod books;
 mod jobs;
 mod people;

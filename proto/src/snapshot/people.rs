@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use scheduler_core::budget::Budget;
 use scheduler_core::command::Remembered;
 use scheduler_core::id::{
-    AttemptId, AttemptNo, BodyHash, BudgetId, ClusterId, Epoch, JobId, LogIndex, Name, NodeId, RequestId,
-    Revision, Term, TokenHash,
+    AttemptId, BodyHash, BudgetId, ClusterId, Epoch, JobId, LogIndex, Name, NodeId, RequestId, Revision,
+    Term, TokenHash,
 };
-use scheduler_core::node::{Contact, Facts, Gpu, JoinToken, Node};
+use scheduler_core::node::{Contact, Cordon, Drain, Facts, Gpu, JoinToken, Node, Urgency};
 use scheduler_core::principal::Principal;
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::ContractDefaults;
@@ -164,6 +164,9 @@ pub(super) fn node(id: NodeId, node: &Node) -> state::Node {
         unreachable_since_ms: since,
         backoff_until_ms: node.backoff_until.map(Timestamp::as_millis),
         failed_launches: u32::from(node.failed_launches),
+        cordon: node.cordon.as_ref().map(cordon),
+        drain: node.drain.as_ref().map(drain),
+        next_port: u32::from(node.next_port),
     }
 }
 
@@ -184,8 +187,49 @@ pub(super) fn read_node(m: state::Node) -> Result<(NodeId, Node), Error> {
         contact,
         backoff_until: m.backoff_until_ms.map(moment),
         failed_launches: narrow("failed_launches", m.failed_launches)?,
+        cordon: m.cordon.map(read_cordon).transpose()?,
+        drain: m.drain.map(read_drain).transpose()?,
+        next_port: narrow("next_port", m.next_port)?,
     };
     Ok((NodeId::new(m.id), node))
+}
+
+fn cordon(cordon: &Cordon) -> state::Cordon {
+    state::Cordon {
+        who: cordon.who.as_ref().map(ToString::to_string),
+        reason: cordon.reason.clone(),
+        since_ms: cordon.since.as_millis(),
+    }
+}
+
+fn read_cordon(m: state::Cordon) -> Result<Cordon, Error> {
+    Ok(Cordon {
+        who: m.who.map(|text| name("who", &text)).transpose()?,
+        reason: m.reason,
+        since: moment(m.since_ms),
+    })
+}
+
+fn drain(drain: &Drain) -> state::Drain {
+    state::Drain {
+        who: drain.who.to_string(),
+        reason: drain.reason.clone(),
+        ordered_at_ms: drain.ordered_at.as_millis(),
+        begins_at_ms: drain.begins_at.as_millis(),
+        active: drain.is_active,
+        urgency: Some(drain.urgency.to_wire()),
+    }
+}
+
+fn read_drain(m: state::Drain) -> Result<Drain, Error> {
+    Ok(Drain {
+        who: name("who", &m.who)?,
+        reason: m.reason,
+        ordered_at: moment(m.ordered_at_ms),
+        begins_at: moment(m.begins_at_ms),
+        is_active: m.active,
+        urgency: Urgency::from_wire(required("urgency", m.urgency)?)?,
+    })
 }
 
 fn gpu(gpu: &Gpu) -> state::Gpu {
@@ -194,7 +238,8 @@ fn gpu(gpu: &Gpu) -> state::Gpu {
         model: gpu.model.to_string(),
         memory_bytes: gpu.memory.get(),
         present: gpu.is_present,
-        holder: gpu.holder.map(attempt_id),
+        holder: gpu.holder.map(|id| id.to_wire()),
+        next: gpu.next.map(|id| id.to_wire()),
     }
 }
 
@@ -204,16 +249,9 @@ fn read_gpu(m: state::Gpu) -> Result<Gpu, Error> {
         model: label("model", &m.model)?,
         memory: Bytes::new(m.memory_bytes),
         is_present: m.present,
-        holder: m.holder.map(read_attempt_id).transpose()?,
+        holder: m.holder.map(AttemptId::from_wire).transpose()?,
+        next: m.next.map(AttemptId::from_wire).transpose()?,
     })
-}
-
-pub(super) fn attempt_id(id: AttemptId) -> state::AttemptId {
-    state::AttemptId { job: id.job.get(), no: u32::from(id.no.get()) }
-}
-
-pub(super) fn read_attempt_id(m: state::AttemptId) -> Result<AttemptId, Error> {
-    Ok(AttemptId { job: JobId::new(m.job), no: AttemptNo::new(narrow("attempt", m.no)?) })
 }
 
 pub(super) fn request(id: &RequestId, of: &Remembered) -> state::Request {

@@ -11,7 +11,7 @@ use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
 use scheduler_core::table::Table;
 
-use super::{FORMAT, books, jobs, people};
+use super::{FORMAT, attempts, bills, books, jobs, people};
 use crate::error;
 use crate::state::v1::record::Record as Kind;
 use crate::state::v1::{Record, Trailer};
@@ -141,7 +141,7 @@ impl Building {
             Kind::JoinToken(m) => put(&mut state.join_tokens, people::read_join_token(m)?),
             Kind::Node(m) => put(&mut state.nodes, people::read_node(m)?),
             Kind::Job(m) => put(&mut state.jobs, jobs::read_job(m)?),
-            Kind::Attempt(m) => put(&mut state.attempts, jobs::read_attempt(m)?),
+            Kind::Attempt(m) => put(&mut state.attempts, attempts::read_attempt(m)?),
             Kind::Pool(m) => {
                 let (name, parts) = books::read_pool(m)?;
                 self.pools.insert(name, parts);
@@ -151,7 +151,8 @@ impl Building {
                 self.accounts.entry(pool).or_default().insert(key, Arc::new(account));
             }
             Kind::Launch(m) => put(&mut state.launches, jobs::read_launch(m)?),
-            Kind::Decision(m) => put(&mut state.decisions, jobs::read_decision(m)?),
+            Kind::Decision(m) => put(&mut state.decisions, attempts::read_decision(m)?),
+            Kind::Bill(m) => put(&mut state.bills, bills::read_bill(m)?),
             Kind::Request(m) => put(&mut state.requests, people::read_request(m)?),
             Kind::Stray(m) => put(&mut state.strays, jobs::read_stray(m)?),
             Kind::InLine(m) => put(&mut state.line, (jobs::read_in_line(m)?, ())),

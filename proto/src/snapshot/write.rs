@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use prost::Message;
 use scheduler_core::state::State;
 
-use super::{FORMAT, books, jobs, people};
+use super::{FORMAT, attempts, bills, books, jobs, people};
 use crate::state::v1::record::Record as Kind;
 use crate::state::v1::{Header, Record, Trailer};
 
@@ -29,7 +29,10 @@ pub fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
         .try_for_each(|(id, value)| sink.put(Kind::JoinToken(people::join_token(id, value))))?;
     state.nodes.iter().try_for_each(|(id, value)| sink.put(Kind::Node(people::node(*id, value))))?;
     state.jobs.iter().try_for_each(|(id, value)| sink.put(Kind::Job(jobs::job(*id, value))))?;
-    state.attempts.iter().try_for_each(|(id, value)| sink.put(Kind::Attempt(jobs::attempt(*id, value))))?;
+    state
+        .attempts
+        .iter()
+        .try_for_each(|(id, value)| sink.put(Kind::Attempt(attempts::attempt(*id, value))))?;
     for (name, pool) in state.books.pools().iter() {
         sink.put(Kind::Pool(books::pool(name, pool)))?;
         for ((budget, tier), account) in pool.accounts().iter() {
@@ -40,7 +43,8 @@ pub fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
     state
         .decisions
         .iter()
-        .try_for_each(|(id, value)| sink.put(Kind::Decision(jobs::decision(*id, value))))?;
+        .try_for_each(|(id, value)| sink.put(Kind::Decision(attempts::decision(*id, value))))?;
+    state.bills.iter().try_for_each(|(key, bill)| sink.put(Kind::Bill(bills::bill(*key, bill))))?;
     state.requests.iter().try_for_each(|(id, value)| sink.put(Kind::Request(people::request(id, value))))?;
     state.strays.iter().try_for_each(|(id, value)| sink.put(Kind::Stray(jobs::stray(*id, value))))?;
     state.line.keys().try_for_each(|id| sink.put(Kind::InLine(jobs::in_line(id))))?;
