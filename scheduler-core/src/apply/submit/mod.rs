@@ -13,7 +13,7 @@ use super::rights;
 use crate::budget;
 use crate::command::{Answer, Blob, Code, Outcome, Rejection, Submit};
 use crate::id::{AttemptNo, JobId};
-use crate::job::{HeldBy, Job, Phase, Progress};
+use crate::job::{HeldBy, Job, Phase, Progress, Terms};
 use crate::lifecycle::phase;
 use crate::state::{Launch, State};
 use crate::unit::ChargeMillis;
@@ -27,8 +27,7 @@ pub(super) fn submit(state: &mut State, cx: &Context<'_>, submit: &Submit) -> An
     let account = principal.account.clone();
     let request = &submit.request;
     let budget = budget::for_submission(state, &request.budget, user)?;
-    let terms = terms::complete(state, request, budget)?;
-    shape::check(state, request)?;
+    let terms = Terms { shape: shape::complete(state, request)?, ..terms::complete(state, request, budget)? };
     check_launch(state, &submit.launch)?;
     check_bounds(state)?;
     let phase = if request.is_held {

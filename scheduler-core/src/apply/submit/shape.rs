@@ -1,6 +1,6 @@
 //! Whether any node can ever hold a job: judged against all known nodes, those that are down too.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -11,38 +11,86 @@ use crate::lifecycle::need;
 use crate::node::Node;
 use crate::spec::{Request, Shape};
 use crate::state::State;
+use crate::unit::GpuCount;
 
-/// Refuses a shape that no known node could hold if it were empty; with none known yet, the job waits.
-pub(super) fn check(state: &State, request: &Request) -> Result<(), Rejection> {
+/// The most nodes of one job.
+const JOB_NODES_MAX: u32 = 4_096;
+
+/// Returns the shape of a job: more GPUs than any node has become whole nodes. Refuses one that no set of known nodes
+/// could hold if they were empty; with none known yet, the job waits.
+pub(super) fn complete(state: &State, request: &Request) -> Result<Shape, Rejection> {
     let shape = &request.shape;
+    check_numbers(shape)?;
+    let known: Vec<&Node> = state.nodes.values().filter(|node| node.facts.is_some()).collect();
+    if known.is_empty() {
+        return Ok(shape.clone());
+    }
+    let is_in = |node: &&&Node| request.cluster.as_ref().is_none_or(|cluster| node.pool == *cluster);
+    let there: Vec<&Node> = known.iter().filter(is_in).copied().collect();
+    match &request.cluster {
+        Some(cluster) if there.is_empty() => return Err(unknown_cluster(state, cluster)),
+        _ => {}
+    }
+    let whole = whole_nodes(shape, &there);
+    match [shape.clone()].into_iter().chain(whole).find(|shape| most_nodes(shape, &there) >= shape.nodes) {
+        Some(shape) => Ok(shape),
+        None if most_nodes(shape, &there) == 0 => Err(impossible(shape, there)),
+        None => Err(too_few(shape, &there)),
+    }
+}
+
+fn check_numbers(shape: &Shape) -> Result<(), Rejection> {
     if shape.nodes == 0 || shape.gpus_per_node.get() == 0 {
         let what = String::from("the job asks for no GPU");
         return Err(Rejection::new(Code::BadSpec, what, "", String::from("--gpus 1 or more")));
     }
-    if shape.nodes > 1 {
-        return Err(Rejection::new(
-            Code::ImpossibleShape,
-            format!("the job asks for {} nodes", shape.nodes),
-            "jobs over several nodes come later; this build places a job on one",
-            String::from("--gpus up to the size of a node"),
-        ));
+    if shape.nodes > JOB_NODES_MAX {
+        let what = format!("the job asks for {} nodes", shape.nodes);
+        let fix = format!("at most {JOB_NODES_MAX}");
+        return Err(Rejection::new(Code::ImpossibleShape, what, "", fix));
     }
     if shape.cpus == Some(0) || shape.memory.is_some_and(|memory| memory.get() == 0) {
         let what = String::from("the job asks for no core or no memory");
         let fix = String::from("leave it out: a job gets its GPUs' part of the node");
         return Err(Rejection::new(Code::BadSpec, what, "", fix));
     }
-    let known: Vec<&Node> = state.nodes.values().filter(|node| node.facts.is_some()).collect();
-    if known.is_empty() {
-        return Ok(());
+    Ok(())
+}
+
+/// Returns the shape as whole nodes, if it is larger than a node and such nodes make it up: of the sizes that divide
+/// it the largest that enough nodes of one pool have.
+fn whole_nodes(shape: &Shape, nodes: &[&Node]) -> Option<Shape> {
+    let asked = shape.gpus_per_node.get();
+    if shape.nodes != 1 {
+        return None;
     }
-    let is_in = |node: &&&Node| request.cluster.as_ref().is_none_or(|cluster| node.pool == *cluster);
-    let there: Vec<&Node> = known.iter().filter(is_in).copied().collect();
-    match &request.cluster {
-        Some(cluster) if there.is_empty() => Err(unknown_cluster(state, cluster)),
-        _ if there.iter().any(|node| need::could_hold(shape, node)) => Ok(()),
-        _ => Err(impossible(shape, there)),
+    let size = |node: &&Node| u32::try_from(of_type(shape, node)).unwrap_or(0);
+    let sizes: BTreeSet<u32> = nodes.iter().map(size).collect();
+    let divide =
+        sizes.into_iter().rev().filter(|size| *size > 0 && *size < asked && asked.is_multiple_of(*size));
+    divide
+        .map(|size| Shape { nodes: asked / size, gpus_per_node: GpuCount::new(size), ..shape.clone() })
+        .find(|whole| whole.nodes <= JOB_NODES_MAX && most_nodes(whole, nodes) >= whole.nodes)
+}
+
+/// Returns how many nodes of one pool could each hold a rank, in the pool that has the most.
+fn most_nodes(shape: &Shape, nodes: &[&Node]) -> u32 {
+    let mut by_pool: BTreeMap<&Name, u32> = BTreeMap::new();
+    for node in nodes.iter().filter(|node| need::could_hold(shape, node)) {
+        *by_pool.entry(&node.pool).or_default() += 1;
     }
+    by_pool.into_values().max().unwrap_or(0)
+}
+
+fn too_few(shape: &Shape, nodes: &[&Node]) -> Rejection {
+    let most = most_nodes(shape, nodes);
+    let gpus = if shape.gpus_per_node.get() == 1 { "GPU" } else { "GPUs" };
+    Rejection::new(
+        Code::ImpossibleShape,
+        format!("the job asks for {} nodes with {} {gpus} each", shape.nodes, shape.gpus_per_node),
+        "a job is in one cluster, and none has so many nodes that could hold a part of it; it would wait for ever",
+        format!("ask for at most {most} nodes of this kind"),
+    )
 }
 
 fn unknown_cluster(state: &State, cluster: &Name) -> Rejection {
@@ -83,7 +131,10 @@ fn impossible(shape: &Shape, mut nodes: Vec<&Node>) -> Rejection {
     }
     Rejection::new(
         Code::ImpossibleShape,
-        format!("no node has {asked} on one node"),
+        match shape.nodes {
+            1 => format!("no node has {asked}, and no whole nodes make that up"),
+            _ => format!("no node has {asked}"),
+        },
         "the job would wait for ever",
         format!("ask for what a node has; the nearest: {}", nearest.join("; ")),
     )

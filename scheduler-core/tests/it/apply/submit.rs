@@ -53,7 +53,7 @@ fn every_refusal_says_what_to_type_instead() {
     check(
         |r| r.shape.gpus_per_node = GpuCount::new(16),
         Code::ImpossibleShape,
-        "no node has 16 GPUs on one node / ask for what a node has; the nearest: \
+        "no node has 16 GPUs, and no whole nodes make that up / ask for what a node has; the nearest: \
          8 x NVIDIA H100 80GB HBM3, 64 cores, 512 GiB (such as `n1`); \
          4 x NVIDIA H100 80GB HBM3, 32 cores, 256 GiB (such as `n2`)",
     );
@@ -63,9 +63,9 @@ fn every_refusal_says_what_to_type_instead() {
         "no node is in cluster `mian` / leave --cluster out, or name one of: main",
     );
     check(
-        |r| r.shape.nodes = 2,
+        |r| r.shape.nodes = 9,
         Code::ImpossibleShape,
-        "the job asks for 2 nodes / --gpus up to the size of a node",
+        "the job asks for 9 nodes with 1 GPU each / ask for at most 2 nodes of this kind",
     );
     check(
         |r| r.grace = Some(Span::from_mins(11)),
@@ -104,6 +104,29 @@ fn shapes_wait_while_no_node_is_known_and_are_judged_against_down_nodes_too() {
     asked.shape.gpu_type = Some(label("h100"));
     world.submit("bob", asked);
     assert_eq!(world.refused(person("bob"), submission(request(16))), Code::ImpossibleShape);
+}
+
+#[test]
+fn more_gpus_than_a_node_has_become_whole_nodes_of_one_pool() {
+    let mut world = World::new();
+    let shape = |world: &mut World, gpus| {
+        let job = world.submit("bob", request(gpus));
+        let shape = &world.job(job).terms.shape;
+        (shape.nodes, shape.gpus_per_node.get())
+    };
+    for node in ["n1", "n2", "n3"] {
+        world.node(node, 8);
+    }
+    assert_eq!(shape(&mut world, 8), (1, 8));
+    assert_eq!(shape(&mut world, 16), (2, 8));
+    assert_eq!(shape(&mut world, 24), (3, 8));
+    for impossible in [9, 12, 32] {
+        assert_eq!(world.refused(person("bob"), submission(request(impossible))), Code::ImpossibleShape);
+    }
+    let mut two = request(6);
+    two.shape.nodes = 2;
+    let job = world.submit("bob", two);
+    assert_eq!(world.job(job).terms.shape.nodes, 2);
 }
 
 #[test]
