@@ -34,6 +34,7 @@ pub mod node;
 pub mod plan;
 pub mod principal;
 pub mod queue;
+pub mod report;
 pub mod settings;
 pub mod spec;
 pub mod state;

@@ -25,6 +25,22 @@ impl UseOf {
         }
     }
 
+    /// Whether this use and `margin_ppm` more is at most the other one: plain ratios, cross-multiplied. With allocation
+    /// 0 a use is infinite: below nobody's, and nobody's but its like is above it.
+    #[must_use]
+    pub fn is_below_by(&self, margin_ppm: u32, other: &Self) -> bool {
+        const WHOLE: u128 = 1_000_000;
+        match (self.allocation.get(), other.allocation.get()) {
+            (0, _) => false,
+            (_, 0) => true,
+            (mine, theirs) => {
+                let raised = self.booked().saturating_mul(WHOLE);
+                let raised = raised.saturating_add(mine.saturating_mul(u128::from(margin_ppm)));
+                product(raised, theirs) <= product(other.booked().saturating_mul(WHOLE), mine)
+            }
+        }
+    }
+
     /// Returns charged + set aside, in milli-GPU-milliseconds.
     #[must_use]
     pub fn booked(&self) -> u128 {
@@ -69,4 +85,38 @@ fn product(a: u128, b: u128) -> (u128, u128) {
     let (sum, is_carried) = low.overflowing_add(middle << HALF);
     let high = a_high * b_high + (middle >> HALF) + (u128::from(is_over) << HALF) + u128::from(is_carried);
     (high, sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::decision::UseOf;
+    use crate::id::BudgetId;
+    use crate::unit::ChargeMillis;
+
+    fn used(booked: u128, allocation: u128) -> UseOf {
+        UseOf {
+            budget: BudgetId::new(1),
+            charged: ChargeMillis::new(booked),
+            set_aside: ChargeMillis::ZERO,
+            allocation: ChargeMillis::new(allocation),
+        }
+    }
+
+    #[test]
+    fn the_margin_is_exact_to_the_last_part() {
+        let (a, b) = (used(50, 100), used(60, 100));
+        assert!(a.is_below_by(100_000, &b), "0.5 + 0.1 is 0.6");
+        assert!(!a.is_below_by(100_001, &b));
+        assert!(a.is_below_by(0, &a) && !b.is_below_by(0, &a));
+        let large = 1 << 90;
+        assert!(used(large * 5, large * 10).is_below_by(100_000, &used(large * 3, large * 5)));
+        assert!(!used(large * 5 + 1, large * 10).is_below_by(100_000, &used(large * 3, large * 5)));
+    }
+
+    #[test]
+    fn without_allocation_nobody_is_below_and_everybody_else_is_above() {
+        let (none, some) = (used(0, 0), used(10_000, 1));
+        assert!(!none.is_below_by(0, &some) && !none.is_below_by(0, &none));
+        assert!(some.is_below_by(100_000, &none));
+    }
 }

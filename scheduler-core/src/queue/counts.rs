@@ -1,6 +1,7 @@
 //! What the GPUs of a node and of a pool do now.
 
 use crate::id::Name;
+use crate::job::Attempt;
 use crate::node::{Gpu, Node};
 use crate::spec::Tier;
 use crate::state::State;
@@ -35,20 +36,36 @@ pub enum Standing {
 #[must_use]
 pub fn standing(state: &State, node: &Node, gpu: &Gpu, now: Timestamp) -> Standing {
     let Some(holder) = gpu.holder else {
-        return if node.is_in_service(gpu) { Standing::Idle } else { Standing::Unavailable };
+        return match promised_until(state, gpu) {
+            Some(until) => Standing::Starting { until },
+            None if node.is_in_service(gpu) => Standing::Idle,
+            None => Standing::Unavailable,
+        };
     };
     let Some(attempt) = state.attempts.get(&holder).filter(|attempt| attempt.ended.is_none()) else {
         return Standing::Clearing;
     };
     if attempt.started_at.is_none() {
-        let until = (attempt.tier == Tier::Funded).then(|| attempt.start_by.plus(attempt.protection));
-        return Standing::Starting { until };
+        return Standing::Starting { until: latest_end(attempt) };
     }
     match attempt.protected_until() {
         None => Standing::Free,
         Some(until) if attempt.is_protected(now) => Standing::Protected { until },
         Some(_) => Standing::Interruptible,
     }
+}
+
+/// Returns the latest end of the protection of the attempt that `gpu` is promised to, once its holder is gone; the
+/// inner one is none in the free tier, the outer one if it is promised to nobody.
+#[must_use]
+pub fn promised_until(state: &State, gpu: &Gpu) -> Option<Option<Timestamp>> {
+    let next = state.attempts.get(&gpu.next?)?;
+    Some(latest_end(next))
+}
+
+/// Returns when the protection of an attempt ends at the latest, before it has started; none in the free tier.
+fn latest_end(attempt: &Attempt) -> Option<Timestamp> {
+    (attempt.tier == Tier::Funded).then(|| attempt.start_by.plus(attempt.protection))
 }
 
 /// GPUs by what they do; they add up to all of them.

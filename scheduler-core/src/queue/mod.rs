@@ -3,5 +3,5 @@
 mod counts;
 mod rows;
 
-pub use counts::{Counts, Standing, of_node, of_pool, standing};
+pub use counts::{Counts, Standing, of_node, of_pool, promised_until, standing};
 pub use rows::{Row, rows};

@@ -7,6 +7,7 @@ mod leading;
 mod plan;
 mod random;
 mod reference;
+mod report;
 mod rounds;
 mod why;
 mod world;

@@ -1,0 +1,16 @@
+//! Reports: what preemption cost, what has room, what a submission would meet, when a node is empty (DESIGN 7).
+//!
+//! Each is a pure function over state at one moment. Numbers are typed and add up exactly; moments are timestamps that
+//! whoever shows them formats.
+
+mod bill;
+mod capacity;
+
+mod empty;
+mod room;
+
+pub use bill::{Biggest, Bills, By, Key, Lost, Row, Size, bill};
+pub use capacity::{Capacity, Classes, ENDS_SHOWN, Ends, IdleNodes, capacity};
+
+pub use empty::{Emptying, Leaving, Order, empty_by, empty_by_order};
+pub use room::{Largest, Room, Within};

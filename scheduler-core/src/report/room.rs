@@ -1,0 +1,139 @@
+//! The largest job that a pool has room for, now and as protection ends.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use crate::id::Label;
+use crate::node::{Gpu, Node};
+use crate::queue::{Standing, promised_until, standing};
+use crate::state::State;
+use crate::unit::{Span, Timestamp};
+
+/// Which GPUs count as room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Within {
+    /// With nobody, and promised to nobody.
+    Idle,
+    /// Not protected so long from now: idle, past its protection by then, in the free tier, or being cleared. Whether a
+    /// job may take them is a question of its budget; this is the most that any could.
+    Unprotected(Span),
+}
+
+/// The moments for which room is told.
+pub(super) const WITHIN: [Within; 4] = [
+    Within::Idle,
+    Within::Unprotected(Span::ZERO),
+    Within::Unprotected(Span::from_hours(1)),
+    Within::Unprotected(Span::from_hours(8)),
+];
+
+/// Room by one measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Room {
+    /// Which GPUs count.
+    pub within: Within,
+    /// Of which model; any if none.
+    pub model: Option<Label>,
+    /// How many there are, on nodes that take work.
+    pub gpus: u32,
+    /// The largest job among them.
+    pub largest: Largest,
+}
+
+/// A job over so many nodes with so many GPUs on each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Largest {
+    /// On how many nodes.
+    pub nodes: u32,
+    /// GPUs on each.
+    pub gpus_per_node: u32,
+}
+
+impl Largest {
+    /// Returns its GPUs.
+    #[must_use]
+    pub const fn gpus(self) -> u32 {
+        self.nodes.saturating_mul(self.gpus_per_node)
+    }
+
+    /// Returns the largest that fits on nodes with `counts` GPUs; of several, the one on the fewest nodes.
+    fn on(mut counts: Vec<u32>) -> Self {
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        let mut largest = Self::default();
+        for (count, nodes) in counts.into_iter().zip(1_u32..) {
+            let here = Self { nodes, gpus_per_node: count };
+            if here.gpus() > largest.gpus() {
+                largest = here;
+            }
+        }
+        largest
+    }
+}
+
+/// Returns the room of nodes that take work: for any model, and for each if there are several.
+pub(super) fn rooms(state: &State, nodes: &[&Node], now: Timestamp) -> Vec<Room> {
+    let models: BTreeSet<&Label> =
+        nodes.iter().flat_map(|node| &node.gpus).filter(|gpu| gpu.is_present).map(|gpu| &gpu.model).collect();
+    let each = models.iter().copied().map(Some).filter(|_| models.len() > 1);
+    let asked: Vec<Option<&Label>> = core::iter::once(None).chain(each).collect();
+    let mut rooms = Vec::new();
+    for model in asked {
+        for within in WITHIN {
+            let counts = nodes.iter().map(|node| {
+                let counted = node.gpus.iter().filter(|gpu| {
+                    model.is_none_or(|model| gpu.model == *model) && is_room(state, node, gpu, within, now)
+                });
+                u32::try_from(counted.count()).unwrap_or(u32::MAX)
+            });
+            let counts: Vec<u32> = counts.collect();
+            let gpus = counts.iter().fold(0, |sum: u32, count| sum.saturating_add(*count));
+            rooms.push(Room { within, model: model.cloned(), gpus, largest: Largest::on(counts) });
+        }
+    }
+    rooms
+}
+
+fn is_room(state: &State, node: &Node, gpu: &Gpu, within: Within, now: Timestamp) -> bool {
+    match within {
+        Within::Idle => standing(state, node, gpu, now) == Standing::Idle,
+        Within::Unprotected(span) => {
+            gpu.is_present && open_from(state, node, gpu, now).is_some_and(|at| at <= now.plus(span))
+        }
+    }
+}
+
+/// Returns when a GPU is idle, or past every protection that is known; none while its node gives it to nobody.
+fn open_from(state: &State, node: &Node, gpu: &Gpu, now: Timestamp) -> Option<Timestamp> {
+    if let Some(until) = promised_until(state, gpu) {
+        return Some(until.map_or(now, |until| until.max(now)));
+    }
+    match standing(state, node, gpu, now) {
+        Standing::Idle
+        | Standing::Interruptible
+        | Standing::Free
+        | Standing::Clearing
+        | Standing::Starting { until: None } => Some(now),
+        Standing::Protected { until } | Standing::Starting { until: Some(until) } => Some(until.max(now)),
+        Standing::Unavailable => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn the_largest_job_is_the_best_of_every_width() {
+        let on = |counts: &[u32]| {
+            let largest = Largest::on(counts.to_vec());
+            (largest.nodes, largest.gpus_per_node)
+        };
+        assert_eq!(on(&[]), (0, 0));
+        assert_eq!(on(&[0, 0]), (0, 0));
+        assert_eq!(on(&[4, 8, 8]), (2, 8));
+        assert_eq!(on(&[4, 8, 4]), (3, 4));
+        assert_eq!(on(&[8, 4]), (1, 8), "of several the one on the fewest nodes");
+        assert_eq!(vec![Largest { nodes: 3, gpus_per_node: 4 }.gpus()], [12]);
+    }
+}

@@ -1,0 +1,5 @@
+//! Reports on small clusters.
+
+mod bill;
+mod capacity;
+mod empty;
