@@ -23,7 +23,7 @@ fn told(text: &str) -> String {
 #[test]
 fn the_examples_are_submissions() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
-    for name in ["debug.yaml", "train.yaml"] {
+    for name in ["debug.yaml", "train.yaml", "gang.yaml"] {
         let (file, origin) = read(&examples.join(name)).expect(name);
         let ready = build((file, origin), &Flags::default(), Vec::new(), None).expect(name);
         assert!(ready.job.min_runtime_ms.is_some_and(|ms| ms > 0), "{name}");

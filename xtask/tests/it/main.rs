@@ -4,6 +4,7 @@ mod bench;
 mod built;
 mod deploy;
 mod example;
+mod gang;
 mod house;
 mod pages;
 mod rules;
