@@ -185,13 +185,9 @@ fn rows_add_up_to_the_total_by_whatever_they_are_grouped() {
     for seed in 0..40_u64 {
         let mut random = Random::new(seed);
         let mut lab = lab();
-        for job in 100..100 + random.below(60) {
-            put(
-                &mut lab,
-                NOW.minus(Span::from_millis(random.below(10 * HOUR))),
-                u32::try_from(job).unwrap(),
-                any(&mut random),
-            );
+        for job in 100..160 {
+            let ended_at = NOW.minus(Span::from_millis(random.below(10 * HOUR)));
+            put(&mut lab, ended_at, job, any(&mut random));
         }
         let kinds = [By::Cause, By::Tier, By::Budget, By::User, By::Size, By::Basis];
         for first in kinds {
@@ -220,16 +216,15 @@ fn rows_add_up_to_the_total_by_whatever_they_are_grouped() {
 
 fn any(random: &mut Random) -> Bill {
     let minutes = Span::from_mins(random.below(90));
-    let pick = random.below(30);
     Bill {
-        budget: BudgetId::new(1 + u32::from(pick % 2 == 0)),
-        user: name(if pick % 3 == 0 { "ann" } else { "bob" }),
-        tier: if pick % 5 == 0 { Tier::Free } else { Tier::Funded },
-        cause: if pick % 4 == 0 { BillCause::Operator } else { BillCause::Turn },
-        basis: if pick % 7 == 0 { Basis::Unknown } else { Basis::Declared },
-        restart: if pick % 2 == 0 { Restart::Measured(minutes) } else { Restart::Expected(minutes) },
-        is_wasted: [None, Some(true), Some(false)][usize::try_from(pick % 3).unwrap()],
-        ..one(1 + u32::try_from(pick * 3).unwrap(), minutes)
+        budget: BudgetId::new(*random.pick(&[1, 2])),
+        user: name(*random.pick(&["ann", "bob"])),
+        tier: *random.pick(&[Tier::Free, Tier::Funded]),
+        cause: *random.pick(&[BillCause::Operator, BillCause::Turn, BillCause::Drain]),
+        basis: *random.pick(&[Basis::Unknown, Basis::Declared, Basis::Reported]),
+        restart: *random.pick(&[Restart::Measured(minutes), Restart::Expected(minutes), Restart::None]),
+        is_wasted: *random.pick(&[None, Some(true), Some(false)]),
+        ..one(*random.pick(&[1, 2, 8, 9, 64]), minutes)
     }
 }
 
