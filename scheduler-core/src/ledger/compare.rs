@@ -28,7 +28,7 @@ impl UseOf {
     /// Whether this use and `margin_ppm` more is at most the other one: plain ratios, cross-multiplied. With allocation
     /// 0 a use is infinite: below nobody's, and nobody's but its like is above it.
     #[must_use]
-    pub fn is_below_by(&self, margin_ppm: u32, other: &Self) -> bool {
+    pub fn is_below_by(&self, other: &Self, margin_ppm: u32) -> bool {
         const WHOLE: u128 = 1_000_000;
         match (self.allocation.get(), other.allocation.get()) {
             (0, _) => false,
@@ -105,18 +105,18 @@ mod tests {
     #[test]
     fn the_margin_is_exact_to_the_last_part() {
         let (a, b) = (used(50, 100), used(60, 100));
-        assert!(a.is_below_by(100_000, &b), "0.5 + 0.1 is 0.6");
-        assert!(!a.is_below_by(100_001, &b));
-        assert!(a.is_below_by(0, &a) && !b.is_below_by(0, &a));
+        assert!(a.is_below_by(&b, 100_000), "0.5 + 0.1 is 0.6");
+        assert!(!a.is_below_by(&b, 100_001));
+        assert!(a.is_below_by(&a, 0) && !b.is_below_by(&a, 0));
         let large = 1 << 90;
-        assert!(used(large * 5, large * 10).is_below_by(100_000, &used(large * 3, large * 5)));
-        assert!(!used(large * 5 + 1, large * 10).is_below_by(100_000, &used(large * 3, large * 5)));
+        assert!(used(large * 5, large * 10).is_below_by(&used(large * 3, large * 5), 100_000));
+        assert!(!used(large * 5 + 1, large * 10).is_below_by(&used(large * 3, large * 5), 100_000));
     }
 
     #[test]
     fn without_allocation_nobody_is_below_and_everybody_else_is_above() {
         let (none, some) = (used(0, 0), used(10_000, 1));
-        assert!(!none.is_below_by(0, &some) && !none.is_below_by(0, &none));
-        assert!(some.is_below_by(100_000, &none));
+        assert!(!none.is_below_by(&some, 0) && !none.is_below_by(&none, 0));
+        assert!(some.is_below_by(&none, 100_000));
     }
 }

@@ -156,6 +156,16 @@ fn when(
         Urgency::Deadline(at) => unprotected.min(at.minus(grace).max(begins)),
         Urgency::Now => begins,
     };
-    let cuts = protected_until.map_or(Span::ZERO, |until| until.since(notice));
+    // One that is ordered shortly before its deadline still has the node empty by then.
+    let grace = match order.urgency {
+        Urgency::Deadline(at) => grace.min(at.since(notice)),
+        Urgency::Normal | Urgency::Now => grace,
+    };
+    let cuts = match (protected_until, attempt.started_at) {
+        (Some(until), Some(_)) => until.since(notice),
+        // Its protection has not begun: all of it is cut, or nothing.
+        (Some(until), None) if notice < until => attempt.protection,
+        (Some(_), None) | (None, _) => Span::ZERO,
+    };
     (Some(notice), Some(notice.plus(grace)), cuts)
 }

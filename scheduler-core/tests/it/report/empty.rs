@@ -74,6 +74,15 @@ fn a_deadline_or_now_cuts_protection_and_says_how_much() {
          4.1 1 GPUs until -, notice +0s, leaves +30s
          empty by +1h",
     );
+    let soon = order(Urgency::Deadline(NOW.plus(Span::from_secs(10))));
+    check(
+        &empty_by_order(&lab, N1, soon, NOW).expect("a known node"),
+        "1.1 2 GPUs until +30m, notice +0s, leaves +10s, cut 30m
+         2.1 2 GPUs until +5h, notice +0s, leaves +10s, cut 5h
+         3.1 1 GPUs until +0s, notice +0s, leaves +10s
+         4.1 1 GPUs until -, notice +0s, leaves +10s
+         empty by +10s",
+    );
     check(
         &empty_by_order(&lab, N1, order(Urgency::Now), NOW).expect("a known node"),
         "1.1 2 GPUs until +30m, notice +0s, leaves +30s, cut 30m
@@ -112,6 +121,15 @@ fn what_was_told_to_leave_has_its_grace_and_what_never_ran_leaves_at_once() {
     live(&mut lab, 1).stop = Some(Stop { at: NOW, cause, grace: Span::from_secs(20) });
     let placed = live(&mut lab, 2);
     (placed.go_at, placed.started_at, placed.start_by) = (None, None, NOW.plus(Span::from_mins(10)));
+    let now = Order { begins_at: NOW, urgency: Urgency::Now };
+    let cuts = |lab: &State| {
+        let found = empty_by_order(lab, N1, now, NOW).expect("a known node");
+        found.jobs.iter().find(|job| job.attempt == attempt(2)).map(|job| job.cuts)
+    };
+    assert_eq!(cuts(&lab), Some(Span::ZERO), "it has no go, and lost nothing");
+    live(&mut lab, 2).go_at = Some(NOW);
+    assert_eq!(cuts(&lab), Some(Span::from_hours(8)));
+    live(&mut lab, 2).go_at = None;
     live(&mut lab, 4).ended = Some(Ended { at: NOW, cause: AttemptEnd::Exited, exit: Some(Exit::Code(0)) });
     check(
         &empty_by(&lab, N1, NOW).expect("a known node"),
