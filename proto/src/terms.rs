@@ -130,7 +130,7 @@ impl Wire for Launch {
             output: self.output.clone(),
             env: env.collect(),
             secrets: self.secrets.clone(),
-            checkpoint_glob: None,
+            checkpoint_glob: self.checkpoint_glob.clone(),
         }
     }
 
@@ -148,7 +148,17 @@ impl Wire for Launch {
             }
         }
         m.secrets.iter().try_for_each(|secret| plain("secrets", secret))?;
-        Ok(Self { program, working_dir: m.working_dir, output: m.output, env, secrets: m.secrets })
+        if let Some(glob) = &m.checkpoint_glob {
+            plain("checkpoint_glob", glob)?;
+        }
+        Ok(Self {
+            program,
+            working_dir: m.working_dir,
+            output: m.output,
+            env,
+            secrets: m.secrets,
+            checkpoint_glob: m.checkpoint_glob,
+        })
     }
 }
 

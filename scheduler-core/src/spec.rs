@@ -113,6 +113,8 @@ pub struct Launch {
     pub env: BTreeMap<String, String>,
     /// Names of files on the node whose content is put in the environment.
     pub secrets: Vec<String>,
+    /// Which checkpoint files say that one is complete; the request's, which the replica puts here.
+    pub checkpoint_glob: Option<String>,
 }
 
 /// What a rank executes.

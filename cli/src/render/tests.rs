@@ -238,8 +238,8 @@ fn attempt() -> AttemptView {
         exit: Some(ExitView { kind: "code".into(), value: 3 }),
         charged_milli_gpu_ms: hours(2),
         decision: "d12.0".into(),
-        detail: None,
-        stop: None,
+        nodes: vec!["node-02".into()],
+        ..AttemptView::default()
     }
 }
 
@@ -384,6 +384,7 @@ fn explanation_answers_first() {
         would_change: vec!["16 GPUs instead of 64: starts now".into()],
         protected_until_at: None,
         place: Some(3),
+        ..Explanation::default()
     };
     check(
         &super::explain::explain(&explanation, &look()),

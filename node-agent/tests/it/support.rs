@@ -229,6 +229,7 @@ impl Job {
             output: None,
             env: BTreeMap::new(),
             secrets: Vec::new(),
+            checkpoint_glob: None,
         };
         Self { assignment, launch }
     }

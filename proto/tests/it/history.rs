@@ -101,7 +101,7 @@ pub fn history() -> History {
     history.plan();
     history.report(next, RankEvent::Started);
     history.report(next + 1, RankEvent::Started);
-    history.report(next + 1, RankEvent::Exited { exit: Exit::Code(3), by: EndedBy::Itself });
+    history.report(next + 1, RankEvent::Exited { exit: Exit::Code(3), by: EndedBy::Itself, saved_at: None });
     history.report(next + 1, RankEvent::Freed);
     history.report(next + 2, RankEvent::Started);
     history.report(90_000_000, RankEvent::Unknown { gpus: vec![GpuUuid::new("GPU-3").unwrap()] });
@@ -143,6 +143,7 @@ fn join(history: &mut History) {
         is_simulated: true,
         containment: label("process tree"),
         trouble: vec![],
+        address: None,
     };
     history.apply(Actor::Agent(node), Command::NodeFacts { node, facts });
 }

@@ -34,6 +34,7 @@ fn a_launch_comes_back_as_it_was_and_has_one_encoding() {
         output: Some("out-%j.log".into()),
         env: sample::env(&[("A", "1"), ("B", "")]),
         secrets: vec!["token".into()],
+        checkpoint_glob: Some("ckpt/*.done".into()),
     };
     let programs =
         [Program::Command(vec!["python3".into(), "train.py".into()]), Program::Script("#!/bin/sh\n".into())];

@@ -164,11 +164,12 @@ fn facts() -> Facts {
         is_simulated: true,
         containment: label("process tree"),
         trouble: vec!["gpu 3: probe silent".into()],
+        address: Some(label("node-01.lab")),
     }
 }
 
 pub fn reports() -> Vec<Report> {
-    let exited = |exit, by| RankEvent::Exited { exit, by };
+    let exited = |exit, by| RankEvent::Exited { exit, by, saved_at: Some(Timestamp::from_millis(70)) };
     let failed = |fault| RankEvent::LaunchFailed { fault, what: "no such directory".into() };
     let events = vec![
         RankEvent::Started,
@@ -204,7 +205,12 @@ fn plan() -> Plan {
             job: JobId::new(4190),
             attempt: AttemptNo::new(1),
             on: vec![(NodeId::new(3), vec![Slot::new(0), Slot::new(7)])],
-            why: Why { place: 2, levels: vec![Level { chosen: use_of(1), next: Some(use_of(2)) }] },
+            takes: vec![],
+            why: Why {
+                place: 2,
+                levels: vec![Level { chosen: use_of(1), next: Some(use_of(2)) }],
+                choice: None,
+            },
         }],
     }
 }

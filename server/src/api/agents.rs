@@ -88,8 +88,9 @@ impl AgentLink for Api {
 fn launch_of(state: &State, node: NodeId, hash: SpecHash) -> Option<Vec<u8>> {
     let is_of = |job: JobId| state.jobs.get(&job).is_some_and(|job| job.launch == hash);
     let gpus = state.nodes.get(&node)?.gpus.iter();
-    let is_here = gpus.filter_map(|gpu| gpu.holder).any(|holder| is_of(holder.job));
-    let was_here = |job: &Job| job.launch == hash && job.past.iter().any(|past| past.node == node);
+    let mut here = gpus.flat_map(|gpu| [gpu.holder, gpu.next]).flatten();
+    let is_here = here.any(|attempt| is_of(attempt.job));
+    let was_here = |job: &Job| job.launch == hash && job.past.iter().any(|past| past.nodes.contains(&node));
     if !is_here && !state.jobs.values().any(was_here) {
         return None;
     }

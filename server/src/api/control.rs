@@ -4,7 +4,9 @@ use proto::v1;
 use proto::v1::control_server::Control;
 use tonic::{Request, Response, Status};
 
-use super::{Api, Replies, budgets, cluster, events, jobs, logs, nodes, principals};
+use super::{
+    Api, Replies, budgets, cluster, events, job_words, jobs, logs, node_words, nodes, principals, reports,
+};
 
 #[tonic::async_trait]
 impl Control for Api {
@@ -21,6 +23,34 @@ impl Control for Api {
 
     async fn cancel(&self, asked: Request<v1::CancelRequest>) -> Result<Response<v1::CancelReply>, Status> {
         jobs::cancel(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn hold_job(
+        &self,
+        asked: Request<v1::JobWordRequest>,
+    ) -> Result<Response<v1::JobWordReply>, Status> {
+        job_words::hold(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn release_job(
+        &self,
+        asked: Request<v1::JobWordRequest>,
+    ) -> Result<Response<v1::JobWordReply>, Status> {
+        job_words::release(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn requeue_job(
+        &self,
+        asked: Request<v1::JobWordRequest>,
+    ) -> Result<Response<v1::JobWordReply>, Status> {
+        job_words::requeue(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn plan_job(
+        &self,
+        asked: Request<v1::PlanJobRequest>,
+    ) -> Result<Response<v1::PlanJobReply>, Status> {
+        reports::plan_job(&self.shared, asked).await.map(Response::new)
     }
 
     async fn show_job(&self, asked: Request<v1::ShowJobRequest>) -> Result<Response<v1::JobView>, Status> {
@@ -108,6 +138,45 @@ impl Control for Api {
 
     async fn show_node(&self, asked: Request<v1::ShowNodeRequest>) -> Result<Response<v1::NodeView>, Status> {
         nodes::show(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn cordon_node(
+        &self,
+        asked: Request<v1::NodeWordRequest>,
+    ) -> Result<Response<v1::NodeView>, Status> {
+        node_words::cordon(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn uncordon_node(
+        &self,
+        asked: Request<v1::NodeWordRequest>,
+    ) -> Result<Response<v1::NodeView>, Status> {
+        node_words::uncordon(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn drain_node(
+        &self,
+        asked: Request<v1::DrainNodeRequest>,
+    ) -> Result<Response<v1::DrainView>, Status> {
+        node_words::drain(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn undrain_node(
+        &self,
+        asked: Request<v1::NodeWordRequest>,
+    ) -> Result<Response<v1::NodeView>, Status> {
+        node_words::undrain(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn bill(&self, asked: Request<v1::BillRequest>) -> Result<Response<v1::BillView>, Status> {
+        reports::bill(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn capacity(
+        &self,
+        asked: Request<v1::CapacityRequest>,
+    ) -> Result<Response<v1::CapacityView>, Status> {
+        reports::capacity(&self.shared, asked).await.map(Response::new)
     }
 
     async fn cluster_status(

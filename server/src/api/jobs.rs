@@ -32,7 +32,9 @@ pub async fn submit(shared: &Shared, asked: Request<v1::SubmitRequest>) -> Resul
     let mark = mark(message.mark.as_ref(), "submit", &body)?;
     let request = message.job.ok_or_else(|| refusal::missing("job"))?;
     let request = Asked::from_wire(request).map_err(|cause| refusal::bad(&cause))?;
-    let launch = message.launch.ok_or_else(|| refusal::missing("launch"))?;
+    let mut launch = message.launch.ok_or_else(|| refusal::missing("launch"))?;
+    // The node tells by it which checkpoints are complete.
+    launch.checkpoint_glob = request.checkpoint_glob.clone();
     let bytes: Arc<[u8]> = proto::canonical_launch(launch).map_err(|cause| refusal::bad(&cause))?.into();
     let launch = Blob { hash: SpecHash::new(*blake3::hash(&bytes).as_bytes()), bytes };
     shared.disk.admit().map_err(|rejection| refusal::status(&rejection))?;

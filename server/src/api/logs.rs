@@ -115,8 +115,10 @@ fn attempt(
         };
     }
     match record.past.iter().find(|past| past.no == no) {
-        Some(past) if asked.rank == 0 => Ok((no, past.node)),
-        Some(_) => nowhere(format!("where rank {} of attempt {id}.{no} was is not kept", asked.rank)),
+        Some(past) => match usize::try_from(asked.rank).ok().and_then(|rank| past.nodes.get(rank)) {
+            Some(node) => Ok((no, *node)),
+            None => nowhere(format!("attempt {id}.{no} had no rank {}", asked.rank)),
+        },
         None if number == 0 => nowhere(format!("job {id} has no attempt yet")),
         None => nowhere(format!("job {id} has no attempt {no}")),
     }

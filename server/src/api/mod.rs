@@ -10,11 +10,14 @@ mod budgets;
 mod cluster;
 mod control;
 mod events;
+mod job_words;
 mod jobs;
 mod logs;
+mod node_words;
 mod nodes;
 mod peer;
 mod principals;
+mod reports;
 mod settings;
 mod setup;
 

@@ -3,6 +3,7 @@
 use proto::v1;
 use scheduler_core::command::{Command, IssueJoinToken};
 use scheduler_core::id::NodeId;
+use scheduler_core::node::Node;
 use scheduler_core::principal::Actor;
 use scheduler_core::state::State;
 use scheduler_core::unit::{Span, Timestamp};
@@ -62,14 +63,20 @@ pub async fn show(shared: &Shared, asked: Request<v1::ShowNodeRequest>) -> Resul
     let message = asked.into_inner();
     let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
     let scene = shared.scene(&read);
-    let found = scene.state().nodes.iter().find(|(_, record)| record.name.as_str() == message.name);
-    let Some((id, record)) = found else {
-        return Err(refusal::not_found(format!("there is no node `{}`", message.name)));
-    };
-    Ok(node::view(scene, *id, record, heard(shared, scene.state(), *id)))
+    let (id, record) = find(scene.state(), &message.name)?;
+    Ok(node::view(scene, id, record, heard(shared, scene.state(), id)))
 }
 
-fn heard(shared: &Shared, state: &State, node: NodeId) -> Heard {
+/// Returns the node of a name.
+pub(super) fn find<'a>(state: &'a State, name: &str) -> Result<(NodeId, &'a Node), Status> {
+    match state.nodes.iter().find(|(_, record)| record.name.as_str() == name) {
+        Some((id, record)) => Ok((*id, record)),
+        None => Err(refusal::not_found(format!("there is no node `{name}`"))),
+    }
+}
+
+/// Returns what this replica knows of a node's link.
+pub(super) fn heard(shared: &Shared, state: &State, node: NodeId) -> Heard {
     let Some(since) = shared.leading.borrow().as_ref().map(|leading| leading.since) else {
         return Heard::Unknown;
     };

@@ -1,5 +1,7 @@
 //! Settings by name, as a founding gives them.
 
+use std::ops::RangeInclusive;
+
 use proto::Error;
 use scheduler_core::settings::Settings;
 use scheduler_core::unit::Span;
@@ -12,8 +14,11 @@ const LEAST_MS: u64 = 50;
 /// # Errors
 /// When there is no such setting, or it cannot be that.
 pub fn set(settings: &mut Settings, key: &str, value: u64) -> Result<(), Error> {
-    if let Some(count) = count(settings, key) {
-        *count = u32::try_from(value).map_err(|_| Error::bad("settings", format!("`{key}` is too large")))?;
+    if let Some((count, bounds)) = count(settings, key) {
+        *count = u32::try_from(value).ok().filter(|value| bounds.contains(value)).ok_or_else(|| {
+            let what = format!("`{key}` is {} to {}, not {value}", bounds.start(), bounds.end());
+            Error::bad("settings", what)
+        })?;
         return Ok(());
     }
     let Some(span) = span(settings, key) else {
@@ -26,10 +31,13 @@ pub fn set(settings: &mut Settings, key: &str, value: u64) -> Result<(), Error> 
     Ok(())
 }
 
-fn count<'a>(settings: &'a mut Settings, key: &str) -> Option<&'a mut u32> {
+/// Returns a plain number and what it can be.
+fn count<'a>(settings: &'a mut Settings, key: &str) -> Option<(&'a mut u32, RangeInclusive<u32>)> {
     match key {
-        "keep_ended_max" => Some(&mut settings.keep_ended_max),
-        "live_jobs_max" => Some(&mut settings.live_jobs_max),
+        "keep_ended_max" => Some((&mut settings.keep_ended_max, 0..=u32::MAX)),
+        "live_jobs_max" => Some((&mut settings.live_jobs_max, 0..=u32::MAX)),
+        "margin_ppm" => Some((&mut settings.margin_ppm, 0..=1_000_000)),
+        "barren_max" => Some((&mut settings.barren_max, 1..=100)),
         _ => None,
     }
 }
@@ -43,6 +51,11 @@ fn span<'a>(settings: &'a mut Settings, key: &str) -> Option<&'a mut Span> {
         "free_grace" => &mut settings.free_grace,
         "grace_max" => &mut settings.grace_max,
         "cancel_grace" => &mut settings.cancel_grace,
+        "rank_grace" => &mut settings.rank_grace,
+        "restart_guess" => &mut settings.restart_guess,
+        "free_backoff" => &mut settings.free_backoff,
+        "free_backoff_max" => &mut settings.free_backoff_max,
+        "recheck" => &mut settings.recheck,
         "beat" => &mut settings.beat,
         "silent_after" => &mut settings.silent_after,
         "unreachable_after" => &mut settings.unreachable_after,
@@ -66,7 +79,25 @@ mod tests {
         assert_eq!(settings.beat, Span::from_millis(50));
         set(&mut settings, "keep_ended_max", 7).unwrap();
         assert_eq!(settings.keep_ended_max, 7);
-        for (key, value) in [("beat", 49), ("beat", u64::MAX), ("bet", 100), ("keep_ended_max", 1 << 40)] {
+        for (key, value) in
+            [("margin_ppm", 0), ("margin_ppm", 1_000_000), ("barren_max", 1), ("barren_max", 100)]
+        {
+            set(&mut settings, key, value).unwrap();
+        }
+        for key in ["rank_grace", "restart_guess", "free_backoff", "free_backoff_max", "recheck"] {
+            set(&mut settings, key, 60).unwrap();
+        }
+        let refused = [
+            ("beat", 49),
+            ("beat", u64::MAX),
+            ("bet", 100),
+            ("keep_ended_max", 1 << 40),
+            ("margin_ppm", 1_000_001),
+            ("barren_max", 0),
+            ("barren_max", 101),
+            ("recheck", 49),
+        ];
+        for (key, value) in refused {
             assert!(set(&mut settings, key, value).is_err(), "{key} {value}");
         }
     }

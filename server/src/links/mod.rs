@@ -10,6 +10,7 @@
 //! No call to an agent is awaited by the leader's loop.
 
 mod logs;
+mod saves;
 mod session;
 
 use std::collections::BTreeMap;

@@ -18,6 +18,7 @@ use scheduler_core::unit::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tonic::{Status, Streaming};
 
+use super::saves::{self, SAVES_MAX};
 use super::{LOG_PATIENCE, Link, Mailbox};
 use crate::clock::Deadline;
 use crate::shared::{Leading, Shared};
@@ -252,6 +253,7 @@ impl Worker<'_> {
                 Err(cause) => self.refuse(&cause.to_string()).await,
             },
             FromAgent::Reports(batch) => self.reports(batch).await,
+            FromAgent::Saves(saves) => self.saves(saves).await,
             FromAgent::Beat(beat) => {
                 self.tell(Event::Beat { node: self.node }).await?;
                 let cluster_time_at = self.shared.clock.roughly().as_millis();
@@ -279,6 +281,25 @@ impl Worker<'_> {
             }
             Err(cause) => self.refuse(&cause.to_string()).await,
         }
+    }
+
+    async fn saves(&self, saves: v1::Saves) -> Result<(), Ended> {
+        if saves.items.len() > SAVES_MAX {
+            return self.refuse("the progress of more than 4,096 ranks").await;
+        }
+        let kept = saves::keep(&self.shared.views.now().state, self.node, &saves.items);
+        if let Some(other) = kept.foreign {
+            tracing::warn!(node = %self.node, %other, "an agent reports a checkpoint of another node's work");
+            // One alarm is enough, whatever else it sends.
+            if !self.shared.views.now().state.meta.alarms.contains_key(&self.node) {
+                report_foreign(self.shared, self.node, other.get()).await;
+            }
+        }
+        if kept.saves.is_empty() {
+            return Ok(());
+        }
+        let (node, session) = (self.node, self.session());
+        self.tell(Event::Saves { node, session, saves: kept.saves }).await
     }
 
     async fn refuse(&self, what: &str) -> Result<(), Ended> {

@@ -1,8 +1,9 @@
 //! Why: from core's explanation to what people read.
 
 use proto::v1;
-use scheduler_core::decision::Level;
+use scheduler_core::decision::{Level, Price, Right, Start};
 use scheduler_core::explain::{Ahead, Decided, Explanation, Reason};
+use scheduler_core::id::AttemptId;
 use scheduler_core::state::State;
 use scheduler_core::unit::Timestamp;
 
@@ -40,6 +41,9 @@ pub fn job(scene: Scene<'_>, subject: &str, why: &Explanation) -> v1::Explanatio
         would_change: why.would_change.clone(),
         protected_until_at: why.protected_until.map(Timestamp::as_millis),
         place: why.place.as_ref().map(|place| place.place),
+        victims: why.decided.iter().flat_map(|decided| victims(state, &decided.record.start)).collect(),
+        taken: None,
+        cost: None,
     }
 }
 
@@ -68,7 +72,40 @@ pub fn decision(scene: Scene<'_>, subject: &str, decided: &Decided) -> v1::Expla
         levels: record.start.why.levels.iter().map(|level| level_view(state, level)).collect(),
         decision: Some(decided.id.to_string()),
         decided_at: Some(record.at.as_millis()),
+        victims: victims(state, &record.start),
         ..v1::Explanation::default()
+    }
+}
+
+/// Returns whom a start takes.
+#[must_use]
+pub fn victims(state: &State, start: &Start) -> Vec<v1::VictimView> {
+    start.takes.iter().map(|take| victim(state, take.attempt, &take.right, &take.price, take.gpus)).collect()
+}
+
+/// Returns an attempt that gives way.
+#[must_use]
+pub fn victim(state: &State, attempt: AttemptId, right: &Right, price: &Price, gpus: u32) -> v1::VictimView {
+    let job = state.jobs.get(&attempt.job);
+    let (mine, theirs) = match right {
+        Right::Share { mine, theirs } => (Some(use_view(state, mine)), Some(use_view(state, theirs))),
+        Right::FreeTier | Right::Turn => (None, None),
+    };
+    v1::VictimView {
+        attempt: attempt.to_string(),
+        name: job.map(|job| job.name.to_string()).unwrap_or_default(),
+        budget: job.map(|job| words::budget_path(state, job.budget)).unwrap_or_default(),
+        user: job.map(|job| job.user.to_string()).unwrap_or_default(),
+        right: words::right(right).to_owned(),
+        mine,
+        theirs,
+        gpus,
+        price_milli_gpu_ms: price.amount().to_string(),
+        lost_ms: price.lost.as_millis(),
+        restart_ms: price.restart.as_millis(),
+        preemptions: u32::from(price.preemptions),
+        saved_at: price.saved_at.map(Timestamp::as_millis),
+        basis: words::basis(price.basis).to_owned(),
     }
 }
 

@@ -3,13 +3,13 @@
 use proto::{Wire as _, v1};
 use scheduler_core::explain::{Reason, Stage};
 use scheduler_core::id::{AttemptId, AttemptNo, JobId, Name};
-use scheduler_core::job::{Attempt, Exit, Job, PastAttempt, Phase};
+use scheduler_core::job::{Attempt, Exit, Job, PastAttempt, Phase, Stop, StopCause};
 use scheduler_core::lifecycle::book::charge_so_far;
 use scheduler_core::spec::Program;
 use scheduler_core::state::State;
 use scheduler_core::unit::{ChargeMillis, Timestamp};
 
-use super::{Scene, charge, words};
+use super::{Scene, charge, cost, words};
 
 /// Where a job stands and why, as core's explanation says.
 #[derive(Debug, Clone)]
@@ -84,14 +84,15 @@ fn of_job(state: &State, job: JobId) -> impl Iterator<Item = (&AttemptId, &Attem
 
 fn attempts(scene: Scene<'_>, id: JobId, job: &Job) -> Vec<v1::AttemptView> {
     let state = scene.state();
-    let past = job.past.iter().map(|past| past_view(state, past));
+    let past = job.past.iter().map(|past| past_view(state, id, past));
     past.chain(of_job(state, id).map(|(id, attempt)| live_view(scene, *id, attempt))).collect()
 }
 
-fn past_view(state: &State, past: &PastAttempt) -> v1::AttemptView {
+fn past_view(state: &State, job: JobId, past: &PastAttempt) -> v1::AttemptView {
+    let attempt = AttemptId { job, no: past.no };
     v1::AttemptView {
         attempt: u32::from(past.no.get()),
-        node: words::node_name(state, past.node),
+        node: past.nodes.first().map(|node| words::node_name(state, *node)).unwrap_or_default(),
         gpus: past.gpus,
         state: "past".to_owned(),
         placed_at: past.placed_at.as_millis(),
@@ -103,6 +104,28 @@ fn past_view(state: &State, past: &PastAttempt) -> v1::AttemptView {
         charged_milli_gpu_ms: charge(past.charged),
         decision: past.decision.to_string(),
         detail: words::attempt_detail(&past.ended.cause),
+        nodes: past.nodes.iter().map(|node| words::node_name(state, *node)).collect(),
+        saved_at: past.saved_at.map(Timestamp::as_millis),
+        cost: cost::of_past(state, attempt, past),
+        ..stopped(past.stop.as_ref())
+    }
+}
+
+/// Returns what a stop says of an attempt.
+fn stopped(stop: Option<&Stop>) -> v1::AttemptView {
+    let taken_for = stop.and_then(|stop| match &stop.cause {
+        StopCause::Preempt(taken) => Some(taken.by.to_string()),
+        StopCause::Cancel { .. }
+        | StopCause::Unwanted
+        | StopCause::Drain { .. }
+        | StopCause::Requeue { .. }
+        | StopCause::Rank { .. } => None,
+    });
+    v1::AttemptView {
+        stop: stop.map(|stop| words::stop(&stop.cause)),
+        stop_at: stop.map(|stop| stop.at.as_millis()),
+        stop_grace_ms: stop.map(|stop| stop.grace.as_millis()),
+        taken_for,
         ..v1::AttemptView::default()
     }
 }
@@ -133,7 +156,12 @@ fn live_view(scene: Scene<'_>, id: AttemptId, attempt: &Attempt) -> v1::AttemptV
         charged_milli_gpu_ms: charge(charge_so_far(attempt, scene.now)),
         decision: attempt.decision.to_string(),
         detail: ended.and_then(|ended| words::attempt_detail(&ended.cause)),
-        stop: attempt.stop.as_ref().map(|stop| words::stop(&stop.cause)),
+        nodes: attempt.placements.iter().map(|p| words::node_name(scene.state(), p.node)).collect(),
+        port: attempt.port.map(u32::from),
+        saved_at: attempt.saved_at.map(Timestamp::as_millis),
+        signed_at: attempt.signed_at.map(Timestamp::as_millis),
+        cost: ended.and_then(|ended| cost::of(scene.state(), id, ended)),
+        ..stopped(attempt.stop.as_ref())
     }
 }
 

@@ -5,6 +5,8 @@
 
 pub mod budget;
 pub mod cluster;
+pub mod cost;
+pub mod drain;
 pub mod explain;
 pub mod job;
 pub mod node;

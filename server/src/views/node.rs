@@ -56,6 +56,14 @@ pub fn view(scene: Scene<'_>, id: NodeId, node: &Node, heard: Heard) -> v1::Node
             Contact::Joined | Contact::Ready => None,
         },
         alarm: state.meta.alarms.get(&id).cloned(),
+        cordon_reason: node.cordon.as_ref().map(|cordon| cordon.reason.clone()),
+        cordoned_by: node.cordon.as_ref().and_then(|cordon| cordon.who.as_ref()).map(ToString::to_string),
+        cordoned_since_at: node.cordon.as_ref().map(|cordon| cordon.since.as_millis()),
+        drain_reason: node.drain.as_ref().map(|drain| drain.reason.clone()),
+        drained_by: node.drain.as_ref().map(|drain| drain.who.to_string()),
+        drain_begins_at: node.drain.as_ref().map(|drain| drain.begins_at.as_millis()),
+        empty_by_at: None,
+        address: facts.and_then(|facts| facts.address.as_ref()).map(ToString::to_string),
     }
 }
 
@@ -68,6 +76,8 @@ fn state_word(node: &Node, heard: Heard, now: Timestamp) -> &'static str {
         Contact::Joined => "joined",
         Contact::Unreachable { .. } => "unreachable",
         Contact::Ready if heard == Heard::NotLately => "silent",
+        Contact::Ready if node.is_draining() => "draining",
+        Contact::Ready if node.cordon.is_some() => "cordoned",
         Contact::Ready if backoff(node, now).is_some() => "backing-off",
         Contact::Ready => "ready",
     }
@@ -88,5 +98,6 @@ fn gpu_view(scene: Scene<'_>, node: &Node, slot: usize, gpu: &Gpu) -> v1::GpuVie
         state: word,
         holding: pool::holding(standing).to_owned(),
         until_at: pool::until(standing).map(Timestamp::as_millis),
+        next: gpu.next.map(|attempt| attempt.to_string()),
     }
 }

@@ -1,6 +1,8 @@
 //! The words for things: stable in JSON, the same on every screen.
 
+use scheduler_core::bill::{BillCause, Restart};
 use scheduler_core::budget;
+use scheduler_core::decision::{Basis, Right};
 use scheduler_core::id::{BudgetId, NodeId};
 use scheduler_core::job::{AttemptEnd, End, Exit, StopCause};
 use scheduler_core::principal::Actor;
@@ -28,6 +30,7 @@ pub fn attempt_end(end: &AttemptEnd) -> &'static str {
         AttemptEnd::Exited => "exited",
         AttemptEnd::TimeLimit => "time-limit",
         AttemptEnd::Stopped => "stopped",
+        AttemptEnd::Preempted => "preempted",
         AttemptEnd::LaunchFailedNode(_) => "launch-failed-node",
         AttemptEnd::LaunchFailedJob(_) => "launch-failed-job",
         AttemptEnd::NodeLost => "node-lost",
@@ -39,7 +42,11 @@ pub fn attempt_end(end: &AttemptEnd) -> &'static str {
 pub fn attempt_detail(end: &AttemptEnd) -> Option<String> {
     match end {
         AttemptEnd::LaunchFailedNode(what) | AttemptEnd::LaunchFailedJob(what) => Some(what.clone()),
-        AttemptEnd::Exited | AttemptEnd::TimeLimit | AttemptEnd::Stopped | AttemptEnd::NodeLost => None,
+        AttemptEnd::Exited
+        | AttemptEnd::TimeLimit
+        | AttemptEnd::Stopped
+        | AttemptEnd::Preempted
+        | AttemptEnd::NodeLost => None,
     }
 }
 
@@ -47,9 +54,60 @@ pub fn attempt_detail(end: &AttemptEnd) -> Option<String> {
 #[must_use]
 pub fn stop(cause: &StopCause) -> String {
     match cause {
-        StopCause::Cancel { who, reason } if reason.is_empty() => format!("cancelled by {who}"),
-        StopCause::Cancel { who, reason } => format!("cancelled by {who}: {reason}"),
+        StopCause::Cancel { who, reason } => format!("cancelled by {who}{}", because(reason)),
         StopCause::Unwanted => "no longer wanted".to_owned(),
+        StopCause::Preempt(taken) => format!("gives way to {} ({})", taken.by, right(&taken.right)),
+        StopCause::Drain { who, reason, .. } => format!("its node is drained by {who}{}", because(reason)),
+        StopCause::Requeue { who, reason } => format!("requeued by {who}{}", because(reason)),
+        StopCause::Rank { rank } => format!("rank {rank} has ended"),
+    }
+}
+
+/// Returns what follows a word that somebody gave a reason for.
+#[must_use]
+pub fn because(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(": {reason}") }
+}
+
+/// Returns the word for the right by which an attempt is taken.
+#[must_use]
+pub fn right(right: &Right) -> &'static str {
+    match right {
+        Right::FreeTier => "free-tier",
+        Right::Turn => "turn",
+        Right::Share { .. } => "share",
+    }
+}
+
+/// Returns how the time that a preemption loses is known.
+#[must_use]
+pub fn basis(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Reported => "reported",
+        Basis::Declared => "declared",
+        Basis::Unknown => "unknown",
+    }
+}
+
+/// Returns what a preemption was for.
+#[must_use]
+pub fn bill_cause(cause: BillCause) -> &'static str {
+    match cause {
+        BillCause::Share => "share",
+        BillCause::Turn => "turn",
+        BillCause::FreeTier => "free-tier",
+        BillCause::Drain => "drain",
+        BillCause::Operator => "operator",
+    }
+}
+
+/// Returns how the cost of starting again is known.
+#[must_use]
+pub fn restart_basis(restart: Restart) -> &'static str {
+    match restart {
+        Restart::Measured(_) => "measured",
+        Restart::Expected(_) => "expected",
+        Restart::None => "none",
     }
 }
 

@@ -40,7 +40,7 @@ fn job_goes_its_whole_way_and_is_charged_to_the_millisecond() {
         check_log(&ana, &mut agent, reply.job).await;
 
         let exit = v1::Exit { exit: Some(v1::exit::Exit::Code(0)) };
-        let exited = v1::Exited { exit: Some(exit), by: v1::EndedBy::Itself.into() };
+        let exited = v1::Exited { exit: Some(exit), by: v1::EndedBy::Itself.into(), saved_at: None };
         agent.report(&item, go + 250, v1::report::Event::Exited(exited)).await;
         let ended = ana.job_in(reply.job, "ended").await;
         assert_eq!(ended.end.as_deref(), Some("completed"));

@@ -336,6 +336,7 @@ pub fn facts(joined: &Joined, boot: &str, gpus: usize) -> v1::NodeFacts {
         simulated: true,
         containment: "process tree".into(),
         trouble: Vec::new(),
+        address: None,
     }
 }
 

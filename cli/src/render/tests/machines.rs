@@ -31,6 +31,7 @@ fn node() -> NodeView {
             state: "4190.1".into(),
             holding: "protected".into(),
             until_at: Some(NOW + 3_600_000),
+            next: None,
         }],
         cpus: 96,
         memory_bytes: 1 << 40,
