@@ -1,12 +1,14 @@
 //! The agent's own decisions: events in, actions out. The shell carries them out and never decides.
 //!
 //! ```text
-//!             Run              GPUs proven empty        shim            main process ended     no process left,
+//!        Prepare, Run    Run, GPUs proven empty      shim            main process ended     no process left,
 //!   (no rank) ───> fenced ───────────────────> starting ───> running ──────────────────> ended ────────────> freed
-//!                    │ Stop, or not in time                     │ not in a set: Unknown       GPUs proven empty
-//!                    └──────────────> ended                     └ Stop: handed to the shim
+//!                    │ Prepare, GPUs proven empty: Ready        │ not in a set: Unknown       GPUs proven empty
+//!                    │ Stop, or not in time                     └ Stop: handed to the shim
+//!                    └──────────────> gone
 //! ```
 //!
+//! - Prepare waits for whoever has the GPUs as long as the latest start allows, and starts nothing. Run looks again.
 //! - A rank that a set doesn't name is never stopped: it is reported, and the control plane commits what becomes of it.
 //! - A set below the highest token seen, or of another control plane, changes nothing. The token is persisted before
 //!   anything is done by it.
@@ -19,140 +21,28 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Assignment, Assignments, EndedBy, Fault, Order, RankEvent, RankId, Report, Token};
+use super::{
+    Action, Assignment, Assignments, EndedBy, Event, Fault, GpuUse, Order, RankEvent, RankId, RankNews,
+    Refusal, Report, Token,
+};
+use crate::command::Saved;
 use crate::id::{ClusterId, Generation, GpuUuid};
 use crate::job::Exit;
 use crate::unit::{Span, Timestamp};
 
 /// The most reports of one batch.
 const BATCH_MAX: usize = 512;
-/// How long a rank waits for its GPUs to be empty before its launch has failed.
+/// How long a rank that should run waits for its GPUs to be empty before its launch has failed.
 const FENCE_LIMIT: Span = Span::from_secs(30);
 /// Pause between two looks at GPUs that are not empty yet.
 const LOOK_PAUSE: Span = Span::from_millis(250);
-
-/// What the shell tells the machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// The link is up: the control plane has this agent's hello.
-    LinkUp,
-    /// The link is gone.
-    LinkDown,
-    /// A set arrived.
-    Set(Assignments),
-    /// A batch of reports is committed.
-    Acked {
-        /// Its number.
-        seq: u64,
-    },
-    /// Something happened to a rank.
-    Rank {
-        /// Which.
-        id: RankId,
-        /// When, in cluster time.
-        at: Timestamp,
-        /// What.
-        news: RankNews,
-    },
-    /// All GPUs were looked at. One that is missing here is unknown.
-    Looked {
-        /// The highest number of a look asked for before this one began.
-        look: u64,
-        /// What is on them.
-        gpus: Vec<(GpuUuid, GpuUse)>,
-    },
-    /// The time asked for has come.
-    Woke,
-}
-
-/// What can happen to a rank on its node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RankNews {
-    /// Its program runs.
-    Started,
-    /// Its main process ended.
-    Exited {
-        /// How.
-        exit: Exit,
-        /// What made it end.
-        by: EndedBy,
-    },
-    /// It has no process and never will.
-    LaunchFailed {
-        /// Who is to blame.
-        fault: Fault,
-        /// What went wrong.
-        what: String,
-    },
-    /// No process of it is left.
-    Gone,
-}
-
-/// What is on a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GpuUse {
-    /// Nothing.
-    Empty,
-    /// At least this process.
-    Busy {
-        /// Its process id.
-        pid: u32,
-    },
-    /// Nobody can say: not empty.
-    Unknown,
-}
-
-/// What the machine asks of its shell, to be done in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// Make the token durable; nothing after it may be done before.
-    Persist(Token),
-    /// Fetch the spec and launch the rank.
-    Launch(Assignment),
-    /// Hand a stop to the rank's shim.
-    Stop {
-        /// Which rank.
-        id: RankId,
-        /// Generation of the order.
-        generation: Generation,
-        /// Why, for the job.
-        reason: String,
-        /// From the end signal to the kill.
-        grace: Span,
-    },
-    /// Look at the GPUs, beginning now or later, and answer with this number.
-    Look(u64),
-    /// Send a batch of reports.
-    Send {
-        /// Its number.
-        seq: u64,
-        /// The reports, in order.
-        reports: Vec<Report>,
-    },
-    /// Everything about the rank is committed: its directory may go.
-    Forget(RankId),
-    /// The set was refused; said once a set.
-    Refused(Refusal),
-    /// Call again at this time.
-    WakeAt(Timestamp),
-}
-
-/// Why a set was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// Another control plane made it.
-    OtherCluster,
-    /// A higher token was seen.
-    Stale {
-        /// The highest one.
-        seen: Token,
-    },
-}
+/// The shortest time between two tellings of checkpoints.
+const SAVES_PAUSE: Span = Span::from_secs(1);
 
 /// How far a rank is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Life {
-    /// Ordered to run; its GPUs are not yet proven empty by a look with this number.
+    /// To be prepared or to run, since then; its GPUs are not yet proven empty by a look with this number.
     Fenced { since: Timestamp, look: u64 },
     /// Handed to the executor.
     Starting,
@@ -176,6 +66,13 @@ struct RankState {
     life: Life,
     is_in_set: bool,
     is_unknown_told: bool,
+    /// Whether its preparation is done and reported.
+    is_ready: bool,
+    is_unkillable_told: bool,
+    saved_at: Option<Timestamp>,
+    signed_at: Option<Timestamp>,
+    /// Whether the leader has not been told of these yet.
+    is_save_due: bool,
 }
 
 /// The machine of one agent.
@@ -189,6 +86,7 @@ pub struct Agent {
     asked: u64,
     answered: u64,
     next_look: Timestamp,
+    next_saves: Timestamp,
     unacked: VecDeque<Report>,
     in_flight: Option<(u64, usize)>,
     next_seq: u64,
@@ -208,7 +106,8 @@ impl Agent {
             gpus: BTreeMap::new(),
             asked: 0,
             answered: 0,
-            next_look: Timestamp::from_millis(0),
+            next_look: Timestamp::ZERO,
+            next_saves: Timestamp::ZERO,
             unacked: VecDeque::new(),
             in_flight: None,
             next_seq: 0,
@@ -235,7 +134,10 @@ impl Agent {
             Event::LinkUp => {
                 self.is_linked = true;
                 self.in_flight = None;
-                self.ranks.values_mut().for_each(|rank| rank.is_unknown_told = false);
+                for rank in self.ranks.values_mut() {
+                    rank.is_unknown_told = false;
+                    rank.is_save_due = rank.saved_at.is_some() || rank.signed_at.is_some();
+                }
             }
             Event::LinkDown => {
                 self.is_linked = false;
@@ -283,23 +185,43 @@ impl Agent {
             return;
         }
         rank.generation = item.generation;
-        let stop = match &item.order {
-            Order::Prepare | Order::Run => None,
-            Order::Stop { reason, grace, .. } => Some((reason.clone(), *grace)),
-            Order::Clear => Some(("its end is committed".to_owned(), Span::from_millis(0))),
-        };
         let is_new_stop = rank.stopped.is_none_or(|known| known < item.generation);
-        match (stop, rank.life) {
-            (Some(_), Life::Fenced { .. }) => {
+        match (&item.order, rank.life) {
+            (Order::Run, Life::Fenced { .. }) if rank.is_preparing() => {
+                // What was found at the preparation may be long ago.
+                rank.is_ready = false;
+                rank.life = Life::Fenced { since: now, look };
+            }
+            (Order::Prepare, Life::Fenced { .. }) if !rank.is_preparing() => {
+                rank.life = Life::Fenced { since: now, look };
+            }
+            (Order::Stop { has_notice, .. }, Life::Fenced { .. }) => {
                 rank.life = Life::Gone { look };
-                let event = RankEvent::Exited { exit: Exit::Unknown, by: EndedBy::Stop, saved_at: None };
-                self.unacked.push_back(report(id, now, event));
+                self.unacked.push_back(report(id, now, never_ran(*has_notice)));
             }
-            (Some((reason, grace)), Life::Starting | Life::Running) if is_new_stop => {
+            (Order::Clear, Life::Fenced { .. }) => rank.life = Life::Gone { look },
+            (Order::Stop { reason, grace, has_notice }, Life::Starting | Life::Running) if is_new_stop => {
                 rank.stopped = Some(item.generation);
-                actions.push(Action::Stop { id, generation: item.generation, reason, grace });
+                actions.push(Action::Stop {
+                    id,
+                    generation: item.generation,
+                    reason: reason.clone(),
+                    grace: *grace,
+                    has_notice: *has_notice,
+                });
             }
-            _ => {}
+            (Order::Clear, Life::Starting | Life::Running) if is_new_stop => {
+                rank.stopped = Some(item.generation);
+                actions.push(Action::Stop {
+                    id,
+                    generation: item.generation,
+                    reason: "its end is committed".to_owned(),
+                    grace: Span::ZERO,
+                    has_notice: false,
+                });
+            }
+            // What runs is prepared; what has ended needs no stop, and its shim leaves nothing behind.
+            (Order::Prepare | Order::Run | Order::Stop { .. } | Order::Clear, _) => {}
         }
         if let Some(rank) = self.ranks.get_mut(&id) {
             rank.item = Some(item);
@@ -311,9 +233,8 @@ impl Agent {
         let (id, look) = (item.id(), self.asked + 1);
         let life = match item.order {
             Order::Prepare | Order::Run => Life::Fenced { since: now, look },
-            Order::Stop { .. } => {
-                let event = RankEvent::Exited { exit: Exit::Unknown, by: EndedBy::Stop, saved_at: None };
-                self.unacked.push_back(report(id, now, event));
+            Order::Stop { has_notice, .. } => {
+                self.unacked.push_back(report(id, now, never_ran(has_notice)));
                 Life::Gone { look }
             }
             Order::Clear => Life::Gone { look },
@@ -349,22 +270,43 @@ impl Agent {
     fn take_news(&mut self, id: RankId, at: Timestamp, news: RankNews) {
         let look = self.asked + 1;
         let Some(rank) = self.ranks.get_mut(&id) else { return };
-        let (life, event) = match news {
-            RankNews::Started if matches!(rank.life, Life::Starting | Life::Running) => {
-                (Life::Running, Some(RankEvent::Started))
+        let may_run = matches!(rank.life, Life::Starting | Life::Running);
+        let event = match news {
+            RankNews::Started if may_run => {
+                rank.life = Life::Running;
+                Some(RankEvent::Started)
             }
-            RankNews::Exited { exit, by } if matches!(rank.life, Life::Starting | Life::Running) => {
-                (Life::Ended, Some(RankEvent::Exited { exit, by, saved_at: None }))
+            RankNews::Exited { exit, by, saved_at } if may_run => {
+                rank.life = Life::Ended;
+                rank.is_save_due = false;
+                Some(RankEvent::Exited { exit, by, saved_at: saved_at.max(rank.saved_at) })
             }
-            RankNews::LaunchFailed { fault, what } if matches!(rank.life, Life::Starting | Life::Running) => {
-                (Life::Ended, Some(RankEvent::LaunchFailed { fault, what }))
+            RankNews::LaunchFailed { fault, what } if may_run => {
+                rank.life = Life::Ended;
+                Some(RankEvent::LaunchFailed { fault, what })
             }
-            RankNews::Gone if rank.life == Life::Ended => (Life::Gone { look }, None),
-            RankNews::Started | RankNews::Exited { .. } | RankNews::LaunchFailed { .. } | RankNews::Gone => {
-                return;
+            RankNews::Saved { saved_at, signed_at } if may_run => {
+                rank.note_progress(saved_at, signed_at);
+                None
             }
+            // Its GPUs stay with it until they are proven empty.
+            RankNews::Unkillable { what }
+                if !rank.is_unkillable_told && (may_run || rank.life == Life::Ended) =>
+            {
+                rank.is_unkillable_told = true;
+                Some(RankEvent::Unkillable { what })
+            }
+            RankNews::Gone if rank.life == Life::Ended => {
+                rank.life = Life::Gone { look };
+                None
+            }
+            RankNews::Started
+            | RankNews::Exited { .. }
+            | RankNews::LaunchFailed { .. }
+            | RankNews::Saved { .. }
+            | RankNews::Unkillable { .. }
+            | RankNews::Gone => None,
         };
-        rank.life = life;
         if let Some(event) = event {
             self.unacked.push_back(report(id, at, event));
         }
@@ -373,10 +315,14 @@ impl Agent {
     /// Moves on whatever can move on now.
     fn settle(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         self.free(now);
-        let waits_for_owner = self.start_fenced(now, actions);
-        self.look(now, waits_for_owner, actions);
+        let fenced = self.fence(now, actions);
+        let look = self.look(now, fenced.wants_look, actions);
+        let saves = self.tell_saves(now, actions);
         self.send(actions);
         self.forget(actions);
+        if let Some(at) = [fenced.wake_at, look, saves].into_iter().flatten().min() {
+            actions.push(Action::WakeAt(at.max(now.plus(Span::from_millis(1)))));
+        }
     }
 
     /// Frees the ranks whose GPUs a fresh look found empty.
@@ -391,48 +337,50 @@ impl Agent {
         }
     }
 
-    /// Starts the ranks whose GPUs are nobody's, or fails those that waited too long. Says whether one waits for another rank.
-    fn start_fenced(&mut self, now: Timestamp, actions: &mut Vec<Action>) -> bool {
-        let fenced: Vec<RankId> = self
-            .ranks
-            .iter()
-            .filter(|(_, rank)| matches!(rank.life, Life::Fenced { .. }))
-            .map(|(id, _)| *id)
-            .collect();
-        let mut waits_for_owner = false;
+    /// Starts the ranks whose GPUs are nobody's, reports those that are prepared, and fails those that waited too long.
+    fn fence(&mut self, now: Timestamp, actions: &mut Vec<Action>) -> Fence {
+        let waiting = |rank: &RankState| matches!(rank.life, Life::Fenced { .. }) && !rank.is_ready;
+        let fenced: Vec<RankId> =
+            self.ranks.iter().filter(|(_, rank)| waiting(rank)).map(|(id, _)| *id).collect();
+        let mut fence = Fence { wants_look: false, wake_at: None };
         for id in fenced {
-            let Some(obstacle) = self.obstacle(id) else {
-                if let Some(rank) = self.ranks.get_mut(&id)
-                    && let Some(item) = rank.item.clone()
-                {
+            let obstacle = self.obstacle(id);
+            let asked = self.asked;
+            let Some(rank) = self.ranks.get_mut(&id) else { continue };
+            let Some(item) = rank.item.clone() else { continue };
+            let is_late = now > item.start_by;
+            match obstacle {
+                None if !is_late && item.order == Order::Prepare => {
+                    rank.is_ready = true;
+                    self.unacked.push_back(report(id, now, RankEvent::Ready));
+                }
+                None if !is_late => {
                     rank.life = Life::Starting;
                     actions.push(Action::Launch(item));
                 }
-                continue;
-            };
-            waits_for_owner |= obstacle.is_owner;
-            let asked = self.asked;
-            if let Some(rank) = self.ranks.get_mut(&id)
-                && rank.is_too_late(now)
-            {
-                rank.life = Life::Gone { look: asked + 1 };
-                let event = RankEvent::LaunchFailed { fault: Fault::Node, what: obstacle.what };
-                self.unacked.push_back(report(id, now, event));
+                obstacle if is_late || rank.is_fence_over(now) => {
+                    rank.life = Life::Gone { look: asked + 1 };
+                    let what =
+                        obstacle.map_or_else(|| "it was told to run too late".to_owned(), |it| it.what);
+                    let event = RankEvent::LaunchFailed { fault: Fault::Node, what };
+                    self.unacked.push_back(report(id, now, event));
+                }
+                obstacle => {
+                    fence.wants_look |= obstacle.is_some_and(|obstacle| !obstacle.is_owner);
+                    fence.wake_at = fence.wake_at.into_iter().chain(rank.fails_at()).min();
+                }
             }
         }
-        waits_for_owner
+        fence
     }
 
     /// What keeps a fenced rank from starting.
     fn obstacle(&self, id: RankId) -> Option<Obstacle> {
         let rank = self.ranks.get(&id)?;
         let Life::Fenced { look, .. } = rank.life else { return None };
-        let owner = self.ranks.iter().find(|(other, state)| {
-            let holds = !matches!(state.life, Life::Freed | Life::Fenced { .. });
-            **other != id && holds && state.gpus.iter().any(|gpu| rank.gpus.contains(gpu))
-        });
-        if let Some((other, _)) = owner {
-            let what = format!("its GPUs are still with {}", other.attempt);
+        let holds = |life| !matches!(life, Life::Freed | Life::Fenced { .. });
+        if let Some(owner) = self.owner(id, holds) {
+            let what = format!("its GPUs are still with {}", owner.attempt);
             return Some(Obstacle { what, is_owner: true });
         }
         let obstacle = |what| Some(Obstacle { what, is_owner: false });
@@ -447,30 +395,63 @@ impl Agent {
         })
     }
 
-    /// Asks for a look if a rank needs one: at once the first time, then with pauses.
-    fn look(&mut self, now: Timestamp, waits_for_owner: bool, actions: &mut Vec<Action>) {
-        let needed = self
-            .ranks
-            .values()
-            .filter_map(|rank| match rank.life {
-                Life::Fenced { look, .. } | Life::Gone { look } => Some(look),
-                Life::Starting | Life::Running | Life::Ended | Life::Freed => None,
-            })
-            .max();
-        let Some(needed) = needed else { return };
+    /// Another rank in such a life that shares a GPU with this one.
+    fn owner(&self, id: RankId, is_in: impl Fn(Life) -> bool) -> Option<RankId> {
+        let rank = self.ranks.get(&id)?;
+        let owns = |(other, state): &(&RankId, &RankState)| {
+            **other != id && is_in(state.life) && state.gpus.iter().any(|gpu| rank.gpus.contains(gpu))
+        };
+        self.ranks.iter().find(owns).map(|(other, _)| *other)
+    }
+
+    /// Asks for a look if a rank needs one: at once the first time, then with pauses. Returns when to think of it again.
+    fn look(&mut self, now: Timestamp, fence_wants: bool, actions: &mut Vec<Action>) -> Option<Timestamp> {
+        let lives = |life| matches!(life, Life::Starting | Life::Running | Life::Ended);
+        let mut wants = fence_wants;
+        let mut needed = 0;
+        for (id, rank) in &self.ranks {
+            match rank.life {
+                Life::Fenced { look, .. } if !rank.is_ready => needed = needed.max(look),
+                Life::Gone { look } => {
+                    needed = needed.max(look);
+                    // As long as somebody else works there, no look will find them empty.
+                    wants |= self.owner(*id, lives).is_none();
+                }
+                Life::Fenced { .. } | Life::Starting | Life::Running | Life::Ended | Life::Freed => {}
+            }
+        }
         let is_outstanding = self.asked > self.answered;
-        if is_outstanding {
-            return;
+        if is_outstanding || (needed <= self.answered && !wants) {
+            return None;
         }
-        if needed > self.answered || (!waits_for_owner && now >= self.next_look) {
-            self.asked += 1;
-            self.next_look = now.plus(LOOK_PAUSE);
-            actions.push(Action::Look(self.asked));
-        } else {
-            // Also for a rank that only waits for another one: its time to start may run out.
-            self.next_look = self.next_look.max(now.plus(Span::from_millis(1)));
-            actions.push(Action::WakeAt(self.next_look));
+        // A clock that was set back must not make a pause of hours.
+        let is_due = now >= self.next_look || self.next_look > now.plus(LOOK_PAUSE);
+        if needed <= self.answered && !is_due {
+            return Some(self.next_look);
         }
+        self.asked += 1;
+        self.next_look = now.plus(LOOK_PAUSE);
+        actions.push(Action::Look(self.asked));
+        None
+    }
+
+    /// Tells the leader what it has not heard of checkpoints, with pauses. Returns when to think of it again.
+    fn tell_saves(&mut self, now: Timestamp, actions: &mut Vec<Action>) -> Option<Timestamp> {
+        let is_due = |rank: &RankState| rank.is_save_due;
+        if !self.is_linked || !self.ranks.values().any(is_due) {
+            return None;
+        }
+        if now < self.next_saves && self.next_saves <= now.plus(SAVES_PAUSE) {
+            return Some(self.next_saves);
+        }
+        self.next_saves = now.plus(SAVES_PAUSE);
+        let due = self.ranks.iter_mut().filter(|(_, rank)| rank.is_save_due);
+        let saves = due.map(|(id, rank)| {
+            rank.is_save_due = false;
+            Saved { attempt: id.attempt, saved_at: rank.saved_at, signed_at: rank.signed_at }
+        });
+        actions.push(Action::Saves(saves.collect()));
+        None
     }
 
     fn send(&mut self, actions: &mut Vec<Action>) {
@@ -502,18 +483,61 @@ struct Obstacle {
     is_owner: bool,
 }
 
+/// What the fenced ranks wait for.
+struct Fence {
+    wants_look: bool,
+    /// When the first of them has waited too long.
+    wake_at: Option<Timestamp>,
+}
+
 impl RankState {
     fn new(gpus: Vec<GpuUuid>, life: Life) -> Self {
-        let generation = Generation::new(0);
-        Self { item: None, gpus, generation, stopped: None, life, is_in_set: false, is_unknown_told: false }
+        Self {
+            item: None,
+            gpus,
+            generation: Generation::new(0),
+            stopped: None,
+            life,
+            is_in_set: false,
+            is_unknown_told: false,
+            is_ready: false,
+            is_unkillable_told: false,
+            saved_at: None,
+            signed_at: None,
+            is_save_due: false,
+        }
     }
 
-    /// Says whether a fenced rank may no longer start.
-    fn is_too_late(&self, now: Timestamp) -> bool {
-        let Life::Fenced { since, .. } = self.life else { return false };
-        let start_by = self.item.as_ref().map_or(now, |item| item.start_by);
-        now > start_by || now.since(since) >= FENCE_LIMIT
+    fn is_preparing(&self) -> bool {
+        self.item.as_ref().is_some_and(|item| item.order == Order::Prepare)
     }
+
+    /// Says whether a rank that should run has waited too long for its GPUs. One that is prepared waits for others, and may.
+    fn is_fence_over(&self, now: Timestamp) -> bool {
+        let Life::Fenced { since, .. } = self.life else { return false };
+        !self.is_preparing() && now.since(since) >= FENCE_LIMIT
+    }
+
+    /// When it will have waited too long.
+    fn fails_at(&self) -> Option<Timestamp> {
+        let Life::Fenced { since, .. } = self.life else { return None };
+        let late_at = self.item.as_ref()?.start_by.plus(Span::from_millis(1));
+        Some(if self.is_preparing() { late_at } else { late_at.min(since.plus(FENCE_LIMIT)) })
+    }
+
+    /// Takes what is newer: a rank's newest checkpoint, and its first sign.
+    fn note_progress(&mut self, saved_at: Option<Timestamp>, signed_at: Option<Timestamp>) {
+        let saved_at = saved_at.max(self.saved_at);
+        let signed_at = self.signed_at.or(signed_at);
+        self.is_save_due |= saved_at != self.saved_at || signed_at != self.signed_at;
+        (self.saved_at, self.signed_at) = (saved_at, signed_at);
+    }
+}
+
+/// The end of a rank that a stop kept from ever having a process.
+fn never_ran(has_notice: bool) -> RankEvent {
+    let by = if has_notice { EndedBy::Notice } else { EndedBy::Stop };
+    RankEvent::Exited { exit: Exit::Unknown, by, saved_at: None }
 }
 
 fn report(id: RankId, at: Timestamp, event: RankEvent) -> Report {

@@ -3,12 +3,14 @@
 //! Level-triggered, full sets only. A placement missing from a set is never an order to stop it.
 
 mod assignments;
+mod event;
 mod machine;
 #[cfg(test)]
 mod tests;
 
 pub use assignments::{assignments, full_set};
-pub use machine::{Action, Agent, Event, GpuUse, RankNews, Refusal};
+pub use event::{Action, Event, GpuUse, RankNews, Refusal};
+pub use machine::Agent;
 
 use alloc::string::String;
 use alloc::vec::Vec;
