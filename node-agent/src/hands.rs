@@ -134,7 +134,7 @@ fn translate(executor: &Executor, id: RankId, happening: Happening) -> News {
                     let LaunchError { fault, what } = executor.explain(id, failure);
                     RankNews::LaunchFailed { fault, what }
                 }
-                None => RankNews::Exited { exit: status(&exit.status), by: by(exit.asked.as_deref()) },
+                None => RankNews::Exited { exit: status(&exit.status), by: by(&exit), saved_at: None },
             };
             News { id, boot_ms, news }
         }
@@ -150,11 +150,14 @@ fn status(status: &format::Status) -> Exit {
     }
 }
 
-fn by(asked: Option<&str>) -> EndedBy {
-    match asked {
-        None => EndedBy::Itself,
+fn by(exit: &format::Exit) -> EndedBy {
+    match exit.asked.as_deref() {
+        // Whatever came after the notice is its end, a restart of the machine too.
+        _ if exit.noticed => EndedBy::Notice,
         Some("limit") => EndedBy::TimeLimit,
         Some("reboot") => EndedBy::Reboot,
+        // Nobody had told the job yet.
+        None | Some(StopOrder::NOTICE) => EndedBy::Itself,
         Some(_) => EndedBy::Stop,
     }
 }

@@ -8,6 +8,7 @@ use proto::v1::agent_message::Message as Out;
 use proto::v1::server_message::Message as In;
 use proto::{Wire, v1};
 use scheduler_core::agent::{Assignments, Report, Token};
+use scheduler_core::command::Saved;
 use scheduler_core::node::Facts;
 use scheduler_core::unit::Timestamp;
 use tokio::sync::{mpsc, watch};
@@ -64,6 +65,8 @@ pub enum Outbound {
         /// The reports.
         reports: Vec<Report>,
     },
+    /// The newest checkpoints.
+    Saves(Vec<Saved>),
     /// A part of a log.
     Log(v1::LogChunk),
 }
@@ -331,6 +334,7 @@ fn outgoing(out: Outbound) -> Out {
         Outbound::Reports { seq, reports } => {
             Out::Reports(v1::ReportBatch { seq, reports: reports.iter().map(Wire::to_wire).collect() })
         }
+        Outbound::Saves(saves) => Out::Saves(saves.to_wire()),
         Outbound::Log(chunk) => Out::Log(chunk),
     }
 }

@@ -315,17 +315,23 @@ impl Parts {
                 self.journal.keep_token(token).map_err(Error::Journal)?;
                 self.seen.send_replace(token);
             }
-            Action::Launch(assignment) => self.launch(assignment)?,
-            Action::Stop { id, generation, reason, grace } => {
+            Action::Launch(assignment) => self.launch(*assignment)?,
+            Action::Stop { id, generation, reason, grace, has_notice } => {
                 if self.fetching.remove(&id).is_some() {
                     // Nothing of it ran: its end is the stop's.
                     let at = self.clock.now();
-                    let news = RankNews::Exited { exit: Exit::Unknown, by: EndedBy::Stop };
+                    let by = if has_notice { EndedBy::Notice } else { EndedBy::Stop };
+                    let news = RankNews::Exited { exit: Exit::Unknown, by, saved_at: None };
                     self.handle(Event::Rank { id, at, news })?;
                     return self.handle(Event::Rank { id, at, news: RankNews::Gone });
                 }
                 tracing::info!(attempt = %id.attempt, rank = %id.rank, %reason, "a stop is handed on");
-                let order = StopOrder { generation: generation.get(), reason, grace_ms: grace.as_millis() };
+                let order = StopOrder {
+                    generation: generation.get(),
+                    reason,
+                    grace_ms: grace.as_millis(),
+                    has_notice,
+                };
                 self.do_it(Do::Stop { id, order })?;
             }
             Action::Look(number) => {
@@ -334,6 +340,9 @@ impl Parts {
             Action::Send { seq, reports } => {
                 // A full outbox ends the link, and then everything unacknowledged is sent again.
                 let _ = self.outbound.try_send(Outbound::Reports { seq, reports });
+            }
+            Action::Saves(saves) => {
+                let _ = self.outbound.try_send(Outbound::Saves(saves));
             }
             Action::Forget(id) => self.do_it(Do::Forget(id))?,
             Action::Refused(refusal) => tracing::warn!(?refusal, "a set is refused"),
@@ -368,7 +377,7 @@ impl Parts {
         let Some(replica) = &self.replica else { return };
         let here: Vec<RankId> = self.machine.live().collect();
         let mut asked = Vec::new();
-        for item in set.items.iter().filter(|item| item.order == Order::Run) {
+        for item in set.items.iter().filter(|item| matches!(item.order, Order::Prepare | Order::Run)) {
             let is_known = self.launches.contains_key(&item.launch) || asked.contains(&item.launch);
             if !is_known && !here.contains(&item.id()) {
                 asked.push(item.launch);
@@ -404,7 +413,11 @@ impl Parts {
                 self.launches.insert(hash, launch);
                 for assignment in waiting {
                     self.fetching.remove(&assignment.id());
-                    self.launch(assignment)?;
+                    if self.clock.now() > assignment.start_by {
+                        self.fail(assignment.id(), "the job's specification came too late".to_owned())?;
+                    } else {
+                        self.launch(assignment)?;
+                    }
                 }
             }
             Err(what) => {
@@ -413,15 +426,21 @@ impl Parts {
                 for assignment in late.collect::<Vec<_>>() {
                     let id = assignment.id();
                     self.fetching.remove(&id);
-                    let what = format!("failed to fetch the job's specification: {what}");
-                    let news = RankNews::LaunchFailed { fault: Fault::Node, what };
-                    self.handle(Event::Rank { id, at: now, news })?;
-                    self.handle(Event::Rank { id, at: now, news: RankNews::Gone })?;
+                    self.fail(id, format!("failed to fetch the job's specification: {what}"))?;
                 }
                 if !self.fetching.is_empty() {
                     self.fetch_at = Some(Instant::now() + FETCH_PAUSE);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Reports a rank of which nothing ran and nothing will, by the node's fault.
+    fn fail(&mut self, id: RankId, what: String) -> Result<(), Error> {
+        let at = self.clock.now();
+        for news in [RankNews::LaunchFailed { fault: Fault::Node, what }, RankNews::Gone] {
+            self.handle(Event::Rank { id, at, news })?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What replicas and agents tell each other: assignments, reports, facts.
 
 use scheduler_core::agent::{Assignment, Assignments, EndedBy, Fault, Order, RankEvent, Report, Token};
+use scheduler_core::command::Saved;
 use scheduler_core::id::{
     AttemptId, AttemptNo, ClusterId, Epoch, Generation, GpuUuid, JobId, LogIndex, Rank, SpecHash, Term,
 };
@@ -302,5 +303,32 @@ impl Wire for GpuFacts {
             model: label("model", &m.model)?,
             memory: Bytes::new(m.memory_bytes),
         })
+    }
+}
+
+/// What an agent tells of checkpoints. An attempt has one rank on a node, so that its rank needs no field of its own here.
+impl Wire for Vec<Saved> {
+    type Message = v1::Saves;
+
+    fn to_wire(&self) -> v1::Saves {
+        let item = |saved: &Saved| v1::Saved {
+            job: saved.attempt.job.get(),
+            attempt: u32::from(saved.attempt.no.get()),
+            rank: 0,
+            saved_at: saved.saved_at.map(Timestamp::as_millis),
+            signed_at: saved.signed_at.map(Timestamp::as_millis),
+        };
+        v1::Saves { items: self.iter().map(item).collect() }
+    }
+
+    fn from_wire(m: v1::Saves) -> Result<Self, Error> {
+        let item = |m: v1::Saved| {
+            Ok(Saved {
+                attempt: attempt_id(m.job, m.attempt)?,
+                saved_at: m.saved_at.map(moment),
+                signed_at: m.signed_at.map(moment),
+            })
+        };
+        m.items.into_iter().map(item).collect()
     }
 }

@@ -77,15 +77,8 @@ impl Attempt {
 
     /// Hands a stop to whoever watches the rank. Doing it twice is doing it once.
     pub(super) fn stop(&self, stop: &StopOrder) -> std::io::Result<()> {
-        let stop = format::Stop {
-            generation: u64::from(stop.generation),
-            kind: "stop".to_owned(),
-            reason: stop.reason.clone(),
-            notice: false,
-            signal: libc::SIGTERM,
-            term_after_ms: 0,
-            kill_after_ms: stop.grace_ms,
-        };
+        let signal = self.spec.as_ref().map_or(libc::SIGUSR1, |spec| spec.signal);
+        let stop = stop.encoded(signal);
         files::replace(&self.directory, format::STOP, &stop.encode(), Readers::Owner)?;
         wake(&self.directory);
         Ok(())

@@ -43,8 +43,34 @@ pub struct StopOrder {
     pub generation: u32,
     /// Why, for the job.
     pub reason: String,
-    /// From TERM to KILL, in ms; 0 ends at once.
+    /// From the notice, or else from TERM, to KILL, in ms; 0 ends at once.
     pub grace_ms: u64,
+    /// Whether the job is told first and asked to save.
+    pub has_notice: bool,
+}
+
+impl StopOrder {
+    /// The kind of a stop with notice in the attempt's files.
+    pub const NOTICE: &str = "notice";
+    /// The kind of any other stop.
+    pub const STOP: &str = "stop";
+    /// The longest time from TERM to KILL after a notice, in ms.
+    const LEAD_MAX_MS: u64 = 10_000;
+
+    /// As the shim reads it.
+    pub(super) fn encoded(&self, signal: i32) -> format::Stop {
+        let lead_ms =
+            if self.has_notice { (self.grace_ms / 3).min(Self::LEAD_MAX_MS) } else { self.grace_ms };
+        format::Stop {
+            generation: u64::from(self.generation),
+            kind: if self.has_notice { Self::NOTICE } else { Self::STOP }.to_owned(),
+            reason: self.reason.clone(),
+            notice: self.has_notice,
+            signal,
+            term_after_ms: self.grace_ms - lead_ms,
+            kill_after_ms: self.grace_ms,
+        }
+    }
 }
 
 /// A rank found at the start.

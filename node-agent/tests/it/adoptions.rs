@@ -101,8 +101,12 @@ fn an_orphaned_jobs_stop_reaches_it_through_a_nurse() {
     kill(node.record(&job).shim.pid);
     node.stop_agent();
     node.restart();
-    let stop =
-        node_agent::executor::StopOrder { generation: 2, reason: "cancelled".to_owned(), grace_ms: 600_000 };
+    let stop = node_agent::executor::StopOrder {
+        generation: 2,
+        reason: "cancelled".to_owned(),
+        grace_ms: 600_000,
+        has_notice: false,
+    };
     node.executor().stop(job.id(), &stop).unwrap();
     let exit = node.exit(&job);
     assert_eq!((exit.status, exit.asked.as_deref()), (Status::Code(9), Some("stop")));

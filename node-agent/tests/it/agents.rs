@@ -152,7 +152,7 @@ async fn a_node_joins_once_says_what_it_has_and_runs_a_job_to_its_freed_gpus() {
     plane.assign(5, vec![job.assignment.clone()]).await;
     reported(&plane, &job, RankEvent::Started).await;
     reported(&plane, &job, RankEvent::Freed).await;
-    let exited = RankEvent::Exited { exit: Exit::Code(37), by: BY_ITSELF };
+    let exited = RankEvent::Exited { exit: Exit::Code(37), by: BY_ITSELF, saved_at: None };
     assert_eq!(plane.events(job.id().attempt.job.get()), [RankEvent::Started, exited, RankEvent::Freed]);
     let at = plane.seen().reports.iter().map(|report| report.at).min().expect("reports");
     assert!(at >= Timestamp::from_millis(3_999_999_000_000), "reports carry cluster time: {at:?}");
@@ -186,7 +186,7 @@ async fn a_lost_control_plane_stops_nothing_and_the_next_one_hears_everything() 
     second.seen().redirect = None;
     std::fs::write(go, "").unwrap();
     linked(&second).await;
-    reported(&second, &job, RankEvent::Exited { exit: Exit::Code(4), by: BY_ITSELF }).await;
+    reported(&second, &job, RankEvent::Exited { exit: Exit::Code(4), by: BY_ITSELF, saved_at: None }).await;
     reported(&second, &job, RankEvent::Freed).await;
 }
 
@@ -206,14 +206,19 @@ async fn a_restarted_agent_adopts_and_an_older_set_is_refused() {
     reported(&plane, &job, RankEvent::Started).await;
     let mut stop = job.assignment.clone();
     stop.generation = Generation::new(2);
-    stop.order = Order::Stop { reason: "cancelled by alice".to_owned(), grace: Span::from_secs(600) };
+    stop.order = Order::Stop {
+        reason: "cancelled by alice".to_owned(),
+        grace: Span::from_secs(600),
+        has_notice: false,
+    };
     plane.assign(6, vec![stop.clone()]).await;
     plane.assign(8, Vec::new()).await;
     let unknown = RankEvent::Unknown { gpus: job.assignment.gpus.clone() };
     reported(&plane, &job, unknown.clone()).await;
     assert!(!machine.attempt(&job).join("stop").exists(), "neither an old order nor absence stops anything");
     plane.assign(9, vec![stop]).await;
-    reported(&plane, &job, RankEvent::Exited { exit: Exit::Code(9), by: EndedBy::Stop }).await;
+    reported(&plane, &job, RankEvent::Exited { exit: Exit::Code(9), by: EndedBy::Stop, saved_at: None })
+        .await;
     reported(&plane, &job, RankEvent::Freed).await;
 }
 

@@ -106,7 +106,12 @@ async fn an_agent_killed_at_any_moment_starts_a_job_once_and_loses_no_end() {
         index += 1;
         plane.assign(index, vec![job.assignment.clone()]).await;
         crash(&mut node, &plane, moment_ms).await;
-        reported(&plane, &job, RankEvent::Exited { exit: Exit::Code(5), by: EndedBy::Itself }).await;
+        reported(
+            &plane,
+            &job,
+            RankEvent::Exited { exit: Exit::Code(5), by: EndedBy::Itself, saved_at: None },
+        )
+        .await;
         reported(&plane, &job, RankEvent::Freed).await;
         assert_eq!(node.started(&job), 1, "the agent was ended {moment_ms} ms into the launch");
         // Through a stop.
@@ -118,11 +123,13 @@ async fn an_agent_killed_at_any_moment_starts_a_job_once_and_loses_no_end() {
         until_async("the job", || ready.exists().then_some(())).await;
         let mut stop = job.assignment.clone();
         stop.generation = Generation::new(2);
-        stop.order = Order::Stop { reason: "cancelled".to_owned(), grace: Span::from_secs(600) };
+        stop.order =
+            Order::Stop { reason: "cancelled".to_owned(), grace: Span::from_secs(600), has_notice: false };
         index += 1;
         plane.assign(index, vec![stop]).await;
         crash(&mut node, &plane, moment_ms).await;
-        reported(&plane, &job, RankEvent::Exited { exit: Exit::Code(9), by: EndedBy::Stop }).await;
+        reported(&plane, &job, RankEvent::Exited { exit: Exit::Code(9), by: EndedBy::Stop, saved_at: None })
+            .await;
         reported(&plane, &job, RankEvent::Freed).await;
         assert_eq!(node.started(&job), 1, "the agent was ended {moment_ms} ms into the stop");
         pause().await;

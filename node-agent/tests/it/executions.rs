@@ -149,7 +149,12 @@ fn a_stop_is_handed_on_and_recorded() {
         (Node::new(), Job::new("trap 'exit 9' TERM; echo ready; while :; do sleep 1000 & wait; done"));
     node.launch(&job).unwrap();
     node.said(&job, "ready");
-    let stop = StopOrder { generation: 2, reason: "cancelled by alice".to_owned(), grace_ms: 600_000 };
+    let stop = StopOrder {
+        generation: 2,
+        reason: "cancelled by alice".to_owned(),
+        grace_ms: 600_000,
+        has_notice: false,
+    };
     node.executor().stop(job.id(), &stop).unwrap();
     node.executor().stop(job.id(), &stop).unwrap();
     let exit = node.exit(&job);

@@ -34,6 +34,7 @@ pub(crate) struct Seen {
     pub(crate) facts: Vec<v1::NodeFacts>,
     pub(crate) reports: Vec<Report>,
     pub(crate) logs: Vec<v1::LogChunk>,
+    pub(crate) saves: Vec<v1::Saved>,
     pub(crate) launches: BTreeMap<SpecHash, Vec<u8>>,
     pub(crate) redirect: Option<String>,
     /// False: reports are taken and not acknowledged, as by a leader that dies before it commits.
@@ -219,6 +220,10 @@ impl Service {
             }
             FromAgent::Facts(facts) => {
                 self.seen().facts.push(facts);
+                None
+            }
+            FromAgent::Saves(saves) => {
+                self.seen().saves.extend(saves.items);
                 None
             }
             FromAgent::Log(chunk) => {

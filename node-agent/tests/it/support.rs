@@ -221,6 +221,8 @@ impl Job {
             grace: Span::from_secs(1),
             signal: 10,
             nodes: vec![Name::new("n1").expect("a name")],
+            addresses: vec!["127.0.0.1".to_owned()],
+            port: None,
         };
         let program = Program::Command(["/bin/sh", "-c", script].map(str::to_owned).to_vec());
         let launch = Launch {

@@ -1,5 +1,6 @@
 //! What goes into the agent's machine and what comes out: events, news of ranks, looks at GPUs, actions.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -100,7 +101,7 @@ pub enum Action {
     /// Make the token durable; nothing after it may be done before.
     Persist(Token),
     /// Fetch the spec and launch the rank.
-    Launch(Assignment),
+    Launch(Box<Assignment>),
     /// Hand a stop to the rank's shim.
     Stop {
         /// Which rank.

@@ -16,6 +16,7 @@
 //! - A GPU is empty only by a look that began after its last process was gone.
 
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
@@ -356,7 +357,7 @@ impl Agent {
                 }
                 None if !is_late => {
                     rank.life = Life::Starting;
-                    actions.push(Action::Launch(item));
+                    actions.push(Action::Launch(Box::new(item)));
                 }
                 obstacle if is_late || rank.is_fence_over(now) => {
                     rank.life = Life::Gone { look: asked + 1 };
