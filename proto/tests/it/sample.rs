@@ -6,20 +6,20 @@ use std::sync::Arc;
 use scheduler_core::agent::{EndedBy, Fault, RankEvent, Report};
 use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{
-    AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Code, Command, Entry, Found, IssueJoinToken, Join,
-    Outcome, Rejection, RequestMark, Submit,
+    AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Code, Command, DrainNode, Entry, Found, IssueJoinToken,
+    JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, Saved, Submit,
 };
-use scheduler_core::decision::{Dropped, Level, Plan, Start, UseOf, Why};
+use scheduler_core::decision::{Basis, Choice, Dropped, Level, Plan, Price, Right, Start, Take, UseOf, Why};
 use scheduler_core::id::{
-    AttemptId, AttemptNo, BodyHash, BudgetId, ClusterId, Epoch, GpuUuid, JobId, Label, LogIndex, Name,
-    NodeId, Rank, ReplicaId, RequestId, Revision, Slot, SpecHash, Term, TokenHash,
+    AttemptId, AttemptNo, BodyHash, BudgetId, ClusterId, Epoch, Generation, GpuUuid, JobId, Label, LogIndex,
+    Name, NodeId, Rank, ReplicaId, RequestId, Revision, Slot, SpecHash, Term, TokenHash,
 };
 use scheduler_core::job::Exit;
-use scheduler_core::node::{Facts, GpuFacts};
+use scheduler_core::node::{Facts, GpuFacts, Urgency};
 use scheduler_core::principal::{AccountName, Actor};
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::{ContractDefaults, Request, Shape, Turn};
-use scheduler_core::unit::{Bytes, ChargeMillis, GpuCount, Share, Span, Timestamp};
+use scheduler_core::unit::{Bytes, ChargeMillis, GpuCount, MilliGpus, Share, Span, Timestamp};
 
 pub fn name(text: &str) -> Name {
     Name::new(text).unwrap()
@@ -43,6 +43,40 @@ pub fn entry(command: Command) -> Entry {
 }
 
 pub fn commands() -> Vec<Command> {
+    let mut commands = first_commands();
+    commands.extend(words());
+    commands
+}
+
+/// What people say about jobs and nodes, and ranks of their progress.
+fn words() -> Vec<Command> {
+    let node = NodeId::new(3);
+    let job = || JobWord { job: JobId::new(4190), reason: "wrong data".into() };
+    let word = || NodeWord { node, reason: "fan is loud".into() };
+    let at = Timestamp::from_millis;
+    let drain = |urgency, begins_at| {
+        Command::Drain(DrainNode { node, urgency, begins_at, reason: "new firmware".into() })
+    };
+    let saved = |saved_at, signed_at| Saved { attempt: attempt(3), saved_at, signed_at };
+    vec![
+        Command::Hold(job()),
+        Command::Release(job()),
+        Command::Requeue(job()),
+        Command::Cordon(word()),
+        Command::Uncordon(word()),
+        Command::Undrain(word()),
+        drain(Urgency::Normal, None),
+        drain(Urgency::Deadline(at(9_000)), Some(at(7_000))),
+        drain(Urgency::Now, None),
+        Command::Saves { node, saves: vec![saved(Some(at(70)), Some(at(60))), saved(None, None)] },
+    ]
+}
+
+pub fn attempt(no: u16) -> AttemptId {
+    AttemptId { job: JobId::new(4190), no: AttemptNo::new(no) }
+}
+
+fn first_commands() -> Vec<Command> {
     let node = NodeId::new(3);
     let reports = Command::Reports { node, reports: reports() };
     vec![
@@ -94,8 +128,39 @@ fn found() -> Command {
         admin: name("ceo"),
         admin_token: TokenHash::new([2; 32]),
         admin_account: AccountName::new("ceo").unwrap(),
-        settings: Settings { allow_simulated: true, cap: Span::from_millis(50), ..Settings::default() },
+        settings: settings(),
     })
+}
+
+/// No figure is a default, and no two are the same.
+pub fn settings() -> Settings {
+    Settings {
+        window: Span::from_millis(51),
+        cap: Span::from_millis(52),
+        start_limit: Span::from_millis(53),
+        grace: Span::from_millis(54),
+        free_grace: Span::from_millis(55),
+        grace_max: Span::from_millis(56),
+        cancel_grace: Span::from_millis(57),
+        rank_grace: Span::from_millis(58),
+        margin_ppm: 59,
+        restart_guess: Span::from_millis(60),
+        free_backoff: Span::from_millis(61),
+        free_backoff_max: Span::from_millis(62),
+        barren_max: 63,
+        recheck: Span::from_millis(64),
+        beat: Span::from_millis(65),
+        silent_after: Span::from_millis(66),
+        unreachable_after: Span::from_millis(67),
+        launch_backoff: Span::from_millis(68),
+        launch_backoff_max: Span::from_millis(69),
+        request_memory: Span::from_millis(70),
+        request_skew: Span::from_millis(71),
+        keep_ended: Span::from_millis(72),
+        keep_ended_max: 73,
+        live_jobs_max: 74,
+        allow_simulated: true,
+    }
 }
 
 fn submit() -> Command {
@@ -172,7 +237,10 @@ pub fn reports() -> Vec<Report> {
     let exited = |exit, by| RankEvent::Exited { exit, by, saved_at: Some(Timestamp::from_millis(70)) };
     let failed = |fault| RankEvent::LaunchFailed { fault, what: "no such directory".into() };
     let events = vec![
+        RankEvent::Ready,
         RankEvent::Started,
+        RankEvent::Unkillable { what: "pid 7 in D".into() },
+        exited(Exit::Code(75), EndedBy::Notice),
         exited(Exit::Code(3), EndedBy::Itself),
         exited(Exit::Signal(9), EndedBy::Stop),
         exited(Exit::Unknown, EndedBy::Reboot),
@@ -191,27 +259,77 @@ pub fn reports() -> Vec<Report> {
     events.into_iter().map(report).collect()
 }
 
-fn plan() -> Plan {
-    let use_of = |charged| UseOf {
+pub fn use_of(charged: u128) -> UseOf {
+    UseOf {
         budget: BudgetId::new(5),
         charged: ChargeMillis::new(charged),
         set_aside: ChargeMillis::new(1 << 70),
         allocation: ChargeMillis::new(u128::MAX),
+    }
+}
+
+pub fn rights() -> [Right; 3] {
+    [Right::FreeTier, Right::Turn, Right::Share { mine: use_of(3), theirs: use_of(4) }]
+}
+
+pub fn price(basis: Basis, saved_at: Option<Timestamp>) -> Price {
+    Price {
+        rate: MilliGpus::new(8_000),
+        lost: Span::from_millis(61),
+        restart: Span::from_millis(62),
+        preemptions: 2,
+        saved_at,
+        basis,
+    }
+}
+
+fn takes() -> Vec<Take> {
+    let saved_at = Some(Timestamp::from_millis(70));
+    let bases = [(Basis::Reported, saved_at), (Basis::Declared, None), (Basis::Unknown, None)];
+    let take = |((no, right), (basis, saved_at))| Take {
+        attempt: attempt(no),
+        generation: Generation::new(5),
+        right,
+        price: price(basis, saved_at),
+        gpus: 8,
     };
+    (2..).zip(rights()).zip(bases).map(take).collect()
+}
+
+fn plan() -> Plan {
     Plan {
         term: Term::new(4),
         index: LogIndex::new(99),
-        decisions: vec![Start {
-            job: JobId::new(4190),
-            attempt: AttemptNo::new(1),
-            on: vec![(NodeId::new(3), vec![Slot::new(0), Slot::new(7)])],
-            takes: vec![],
-            why: Why {
-                place: 2,
-                levels: vec![Level { chosen: use_of(1), next: Some(use_of(2)) }],
-                choice: None,
+        decisions: vec![
+            Start {
+                job: JobId::new(4190),
+                attempt: AttemptNo::new(1),
+                on: vec![(NodeId::new(3), vec![Slot::new(0), Slot::new(7)])],
+                takes: vec![],
+                why: Why {
+                    place: 2,
+                    levels: vec![Level { chosen: use_of(1), next: Some(use_of(2)) }],
+                    choice: None,
+                },
             },
-        }],
+            taking(Some((attempt(9), price(Basis::Declared, None)))),
+            taking(None),
+        ],
+    }
+}
+
+/// A start on two nodes that takes by each right.
+pub fn taking(runner_up: Option<(AttemptId, Price)>) -> Start {
+    Start {
+        job: JobId::new(4190),
+        attempt: AttemptNo::new(1),
+        on: vec![(NodeId::new(3), vec![Slot::new(0)]), (NodeId::new(4), vec![Slot::new(7)])],
+        takes: takes(),
+        why: Why {
+            place: 1,
+            levels: vec![Level { chosen: use_of(1), next: None }],
+            choice: Some(Choice { lacked: 20, freed: 24, considered: 5, runner_up }),
+        },
     }
 }
 
@@ -223,6 +341,8 @@ pub fn answers() -> Vec<Answer> {
         Dropped::NodeNotReady,
         Dropped::WrongShape,
         Dropped::NodeFull,
+        Dropped::VictimChanged,
+        Dropped::VictimProtected,
     ];
     let dropped = drops.into_iter().enumerate().map(|(n, why)| (u16::try_from(n).unwrap(), why)).collect();
     let mut answers = vec![

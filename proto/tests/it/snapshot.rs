@@ -6,10 +6,11 @@ use scheduler_core::command::Command;
 use scheduler_core::principal::Actor;
 use scheduler_core::state::State;
 
+use crate::everything::everything;
 use crate::history::history;
 use crate::sample::name;
 
-static STATE: LazyLock<State> = LazyLock::new(|| history().state);
+static STATE: LazyLock<State> = LazyLock::new(everything);
 
 fn bytes_of(state: &State) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -45,6 +46,21 @@ fn a_restored_state_is_the_state_and_goes_on_alike() {
     std::mem::swap(&mut history.state, &mut restored);
     let end = || Command::RevokePrincipal { name: name("ada") };
     history.apply(Actor::Principal(name("ceo")), end());
+}
+
+#[test]
+fn everything_that_a_state_can_hold_comes_back_as_it_was() {
+    let state = everything();
+    let restored = read(&mut bytes_of(&state).as_slice()).unwrap();
+    assert_eq!(restored.meta, state.meta);
+    assert!(restored.nodes == state.nodes, "nodes");
+    assert!(restored.jobs == state.jobs, "jobs");
+    assert!(restored.attempts == state.attempts, "attempts");
+    assert!(restored.bills == state.bills, "bills");
+    assert!(restored.decisions == state.decisions, "decisions");
+    assert!(restored.timers == state.timers, "timers");
+    assert_eq!(restored.digest(), state.digest());
+    assert_eq!(bytes_of(&restored), bytes_of(&state));
 }
 
 #[test]
