@@ -60,6 +60,52 @@ pub struct Progress {
     pub barren: u16,
 }
 
+impl Progress {
+    /// So many intervals and restarts are kept.
+    pub const KEPT: usize = 9;
+
+    /// Returns what a restart of the job takes: the median of those that were measured, else `guess`.
+    #[must_use]
+    pub fn usual_restart(&self, guess: Span) -> Span {
+        median(&self.restarts).unwrap_or(guess)
+    }
+
+    /// Notes a time between two reports of one attempt.
+    pub fn note_interval(&mut self, interval: Span) {
+        keep(&mut self.intervals, interval);
+    }
+
+    /// Notes a time from the start of an attempt to its first sign of progress.
+    pub fn note_restart(&mut self, restart: Span) {
+        keep(&mut self.restarts, restart);
+    }
+}
+
+fn keep(kept: &mut Vec<Span>, new: Span) {
+    kept.push(new);
+    if kept.len() > Progress::KEPT {
+        kept.remove(0);
+    }
+}
+
+fn median(of: &[Span]) -> Option<Span> {
+    let mut sorted = of.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied()
+}
+
+impl Job {
+    /// Returns its usual time between two checkpoints: the median of its own reports, at most what it declared; what it
+    /// declared if it never reported two; none if it said nothing at all.
+    #[must_use]
+    pub fn usual_interval(&self) -> Option<Span> {
+        match (median(&self.progress.intervals), self.terms.checkpoint_every) {
+            (Some(measured), Some(declared)) => Some(measured.min(declared)),
+            (measured, declared) => measured.or(declared),
+        }
+    }
+}
+
 /// The contract of a job, complete.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Terms {
@@ -234,6 +280,38 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// Whether it gives its GPUs up: its stop is committed, or it has ended and they are not yet proven empty.
+    #[must_use]
+    pub const fn is_leaving(&self) -> bool {
+        self.stop.is_some() || self.ended.is_some()
+    }
+
+    /// Whether the GPUs of one of its placements are its own still, held or promised: from its placing until they are
+    /// proven empty, and in any case until it has ended.
+    #[must_use]
+    pub const fn has(&self, placement: &Placement) -> bool {
+        self.ended.is_none() || placement.freed_at.is_none()
+    }
+
+    /// Returns its placement on `node` with the GPU in `slot`, if it has that.
+    #[must_use]
+    pub fn placement_of(&self, node: NodeId, slot: Slot) -> Option<&Placement> {
+        self.placements.iter().find(|placement| {
+            placement.node == node && placement.slots.contains(&slot) && self.has(placement)
+        })
+    }
+
+    /// Returns when its last process is gone at the latest, if it dies when it is killed: none as long as nothing makes
+    /// it end.
+    #[must_use]
+    pub fn leaves_by(&self) -> Option<Timestamp> {
+        match (&self.ended, &self.stop) {
+            (Some(ended), _) => Some(ended.at),
+            (None, Some(stop)) => Some(stop.killed_at()),
+            (None, None) => None,
+        }
+    }
+
     /// Returns the end of its protection: none before it started, and in the free tier.
     #[must_use]
     pub fn protected_until(&self) -> Option<Timestamp> {
@@ -272,9 +350,9 @@ pub struct Placement {
     pub ready_at: Option<Timestamp>,
     /// When its process existed, as the agent reported.
     pub started_at: Option<Timestamp>,
-    /// How its process ended, as the agent reported.
+    /// How its process ended, as the agent reported; also that it never had one.
     pub exited: Option<(Timestamp, Exit)>,
-    /// When its GPUs were proven empty again.
+    /// When its GPUs were proven empty again. Before the attempt's end that is only remembered: they stay with it.
     pub freed_at: Option<Timestamp>,
 }
 
@@ -290,6 +368,12 @@ pub struct Stop {
 }
 
 impl Stop {
+    /// Returns when what is left is killed.
+    #[must_use]
+    pub const fn killed_at(&self) -> Timestamp {
+        self.at.plus(self.grace)
+    }
+
     /// Whether the job is told first, and asked to save: then an end after the notice counts as preempted.
     #[must_use]
     pub const fn has_notice(&self) -> bool {

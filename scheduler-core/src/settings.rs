@@ -25,7 +25,8 @@ pub struct Settings {
     pub margin_ppm: u32,
     /// What a restart is taken to cost until the job's own were measured.
     pub restart_guess: Span,
-    /// How long a free-tier job is not tried after its first preemption; doubles up to `free_backoff_max`.
+    /// How long a free-tier job is not tried after preemptions: this, doubled for each of them, at most
+    /// `free_backoff_max`.
     pub free_backoff: Span,
     /// The longest wait of a free-tier job after preemptions.
     pub free_backoff_max: Span,

@@ -22,7 +22,7 @@ const STRAY_GENERATION: Generation = Generation::new(u32::MAX);
 pub fn assignments(state: &State, node: NodeId) -> Vec<Assignment> {
     let Some(record) = state.nodes.get(&node) else { return Vec::new() };
     let mut items = Vec::new();
-    for id in need::holders(record) {
+    for id in need::attempts_on(record) {
         let Some((attempt, job)) = state.attempts.get(&id).zip(state.jobs.get(&id.job)) else { continue };
         let here = attempt.placements.iter().filter(|p| p.node == node && p.freed_at.is_none());
         items.extend(here.map(|placement| placed(state, (id, attempt), job, (record, placement))));

@@ -7,12 +7,14 @@ use alloc::vec::Vec;
 
 use super::context::Context;
 use crate::command::{Answer, Code, Outcome, Rejection};
-use crate::decision::{Dropped, Plan, Record, Start};
+use crate::decision::{Dropped, Plan, Record, Right, Start, Take};
 use crate::id::{AttemptNo, DecisionId, NodeId, Slot};
-use crate::job::{Job, Phase};
-use crate::lifecycle::{need, place};
+use crate::job::{Attempt, Job, Phase};
+use crate::lifecycle::{leaving, need, place};
 use crate::node::Node;
+use crate::spec::Tier;
 use crate::state::State;
+use crate::unit::Timestamp;
 
 /// Adopts the decisions that still hold; the others are dropped, each with its reason.
 pub(super) fn adopt(state: &mut State, cx: &Context<'_>, plan: &Plan) -> Answer {
@@ -20,7 +22,7 @@ pub(super) fn adopt(state: &mut State, cx: &Context<'_>, plan: &Plan) -> Answer 
     let mut adopted = 0u32;
     let mut dropped = Vec::new();
     for (n, start) in (0u16..).zip(&plan.decisions) {
-        match check(state, start) {
+        match check(state, start, cx.now) {
             Ok(()) => {
                 let record =
                     Record { at: cx.now, made_at: plan.index, term: plan.term, start: start.clone() };
@@ -59,7 +61,7 @@ fn check_plan(state: &State, plan: &Plan) -> Result<(), Rejection> {
 }
 
 /// Checks one decision against state as it is, with the decisions before it taken.
-fn check(state: &State, start: &Start) -> Result<(), Dropped> {
+fn check(state: &State, start: &Start, now: Timestamp) -> Result<(), Dropped> {
     let job = state.jobs.get(&start.job).ok_or(Dropped::NotWaiting)?;
     match job.phase {
         Phase::Waiting { .. } => {}
@@ -72,25 +74,70 @@ fn check(state: &State, start: &Start) -> Result<(), Dropped> {
     if u32::try_from(start.on.len()) != Ok(shape.nodes) {
         return Err(Dropped::WrongShape);
     }
+    check_takes(state, job, start, now)?;
+    let latest_go = leaving::latest_go(state, start, now);
+    let over_by =
+        latest_go.plus(state.meta.settings.start_limit).plus(place::protection(state, start.job, job));
     let mut seen = BTreeSet::new();
-    let mut pools = BTreeSet::new();
+    let mut pool = None;
     for (id, slots) in &start.on {
         let node = state.nodes.get(id).ok_or(Dropped::NodeNotReady)?;
-        if !seen.insert(*id) || !pools.is_empty() && !pools.contains(&node.pool) {
+        if !seen.insert(*id) || *pool.get_or_insert(&node.pool) != &node.pool {
             return Err(Dropped::WrongShape);
         }
-        pools.insert(node.pool.clone());
-        check_node(state, job, (*id, node), slots)?;
+        if !node.takes_work() || !is_over_before_drain(node, job, over_by) {
+            return Err(Dropped::NodeNotReady);
+        }
+        check_node(state, (start, job), (*id, node), slots)?;
     }
     Ok(())
 }
 
-fn check_node(state: &State, job: &Job, on: (NodeId, &Node), slots: &[Slot]) -> Result<(), Dropped> {
-    let (id, node) = on;
-    let shape = &job.terms.shape;
-    if !node.takes_work() {
-        return Err(Dropped::NodeNotReady);
+/// Checks the attempts that are to give way: each is still what was judged, has no protection, and has a GPU that the
+/// job gets. The right to take it was judged by the plan.
+fn check_takes(state: &State, job: &Job, start: &Start, now: Timestamp) -> Result<(), Dropped> {
+    let mut seen = BTreeSet::new();
+    for take in &start.takes {
+        let attempt = state.attempts.get(&take.attempt).ok_or(Dropped::VictimChanged)?;
+        let generation = attempt.placements.first().map(|placement| placement.generation);
+        if attempt.is_leaving() || generation != Some(take.generation) || !is_of_right(state, job, take) {
+            return Err(Dropped::VictimChanged);
+        }
+        if attempt.is_protected(now) {
+            return Err(Dropped::VictimProtected);
+        }
+        let gives = |(node, slots): &(NodeId, Vec<Slot>)| {
+            slots.iter().any(|slot| attempt.placement_of(*node, *slot).is_some())
+        };
+        if job.terms.tier == Tier::Free || !seen.insert(take.attempt) || !start.on.iter().any(gives) {
+            return Err(Dropped::WrongShape);
+        }
     }
+    Ok(())
+}
+
+/// Whether an attempt is one of those that the right is about.
+fn is_of_right(state: &State, job: &Job, take: &Take) -> bool {
+    let Some(victim) = state.jobs.get(&take.attempt.job) else { return false };
+    match take.right {
+        Right::FreeTier => victim.terms.tier == Tier::Free,
+        Right::Turn => victim.budget == job.budget && victim.terms.turn > job.terms.turn,
+        Right::Share { .. } => victim.budget != job.budget,
+    }
+}
+
+/// Whether nothing keeps the job there when a drain to come begins: the free tier is never protected.
+fn is_over_before_drain(node: &Node, job: &Job, over_by: Timestamp) -> bool {
+    job.terms.tier == Tier::Free || node.drain.as_ref().is_none_or(|drain| over_by <= drain.begins_at)
+}
+
+fn check_node(
+    state: &State,
+    (start, job): (&Start, &Job),
+    (id, node): (NodeId, &Node),
+    slots: &[Slot],
+) -> Result<(), Dropped> {
+    let shape = &job.terms.shape;
     let distinct: BTreeSet<Slot> = slots.iter().copied().collect();
     let is_in_cluster = job.terms.cluster.as_ref().is_none_or(|cluster| *cluster == node.pool);
     if !is_in_cluster
@@ -99,14 +146,22 @@ fn check_node(state: &State, job: &Job, on: (NodeId, &Node), slots: &[Slot]) -> 
     {
         return Err(Dropped::WrongShape);
     }
+    let taken = leaving::taken(start);
     for slot in distinct {
         let gpu = node.gpus.get(usize::from(slot.get())).ok_or(Dropped::GpuTaken)?;
-        if !gpu.is_present || gpu.holder.is_some() {
+        // Nobody waits for the free tier, and it waits for nobody.
+        let comes_free = |holder| {
+            let holds = |attempt: &&Attempt| attempt.placement_of(id, slot).is_some();
+            let attempt = state.attempts.get(&holder).filter(holds);
+            let leaves = attempt.is_some_and(|attempt| attempt.is_leaving() || taken.contains(&holder));
+            leaves && job.terms.tier == Tier::Funded
+        };
+        if !gpu.is_present || gpu.next.is_some() || !gpu.holder.is_none_or(comes_free) {
             return Err(Dropped::GpuTaken);
         }
         if !need::is_of_type(shape, gpu) {
             return Err(Dropped::WrongShape);
         }
     }
-    if need::has_room(state, id, shape) { Ok(()) } else { Err(Dropped::NodeFull) }
+    if need::has_room(state, id, shape, &taken) { Ok(()) } else { Err(Dropped::NodeFull) }
 }

@@ -1,7 +1,7 @@
 //! What changes by time alone.
 
 use crate::id::JobId;
-use crate::lifecycle::forget;
+use crate::lifecycle::{billing, drain, ending, forget, phase};
 use crate::state::{State, Timer};
 use crate::unit::Timestamp;
 
@@ -19,6 +19,7 @@ pub fn advance(state: &mut State, to: Timestamp) {
     }
     state.meta.time = state.meta.time.max(to);
     state.books.thin(state.meta.settings.window, state.meta.time);
+    billing::thin(state, state.meta.time);
 }
 
 /// Returns when time alone changes something next; nothing does before the next entry, if there is nothing.
@@ -66,9 +67,12 @@ fn leave(state: &mut State, key: (Timestamp, JobId)) {
 fn fire(state: &mut State, at: Timestamp, timer: Timer) {
     state.timers.remove(&(at, timer));
     match timer {
-        // The books know the end of each protection themselves. The moment still counts: who may be stopped changes.
-        Timer::ProtectionOver(_) => {}
-        Timer::StartBy(_) | Timer::Release(_) | Timer::Drain(_) => {}
+        // The books know the end of each protection themselves. The moment still counts: who may be stopped changes,
+        // and who is on a node that is drained leaves.
+        Timer::ProtectionOver(attempt) => drain::leave_if_due(state, attempt, at),
+        Timer::StartBy(attempt) => ending::no_go_in_time(state, attempt, at),
+        Timer::Release(job) => phase::release_if_due(state, job, at),
+        Timer::Drain(node) => drain::due(state, node, at),
         Timer::BackoffOver(node) => {
             if let Some(node) = state.nodes.get_mut(&node) {
                 node.backoff_until = None;

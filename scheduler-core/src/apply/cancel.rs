@@ -38,7 +38,7 @@ pub(super) fn cancel(state: &mut State, cx: &Context<'_>, cancel: &Cancel) -> An
             let (who, _) = rights::person(state, cx)?;
             let grace = if cancel.is_now { Span::ZERO } else { state.meta.settings.cancel_grace };
             let cause = StopCause::Cancel { who: who.clone(), reason: told(&cancel.reason) };
-            stop::stop(state, id, Stop { at: cx.now, cause, grace });
+            stop::stop(state, id, Stop { at: cx.now, cause, grace }, cx.now);
             DONE
         }
     }

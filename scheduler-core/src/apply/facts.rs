@@ -5,7 +5,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::contact::change_service;
 use super::context::Context;
 use super::entry::DONE;
 use super::rights;
@@ -14,7 +13,7 @@ use crate::id::{AttemptId, GpuUuid, NodeId, Rank};
 use crate::job::{AttemptEnd, Ended, Exit};
 use crate::ledger::Class;
 use crate::lifecycle::gpu::class_when_free;
-use crate::lifecycle::{ending, freed, need, stray};
+use crate::lifecycle::{freed, need, rank, service, stray};
 use crate::node::{Contact, Facts, Gpu, GpuFacts, Node};
 use crate::state::State;
 use crate::unit::{GpuCount, Timestamp};
@@ -49,7 +48,7 @@ pub(super) fn node_facts(state: &mut State, cx: &Context<'_>, id: NodeId, facts:
         .map(|gpu| (&gpu.uuid, gpu))
         .filter(|(uuid, _)| !elsewhere.contains(*uuid))
         .collect();
-    change_service(state, id, cx.now, |node| {
+    service::change(state, id, cx.now, |node| {
         node.contact = Contact::Ready;
         node.facts = Some(facts.clone());
         for gpu in &mut node.gpus {
@@ -125,14 +124,23 @@ fn add_new(
     }
 }
 
-/// The machine restarted, so every process there is gone: attempts end, and their GPUs are proven empty.
+/// The machine restarted, so every process there is gone: ranks end, and their GPUs are proven empty. What waits for
+/// its go had no process there; only its agent has to make everything ready once more.
 fn restarted(state: &mut State, id: NodeId, confirmed: Timestamp, now: Timestamp) {
     stray::all_gone(state, id, now);
-    let Some(attempts) = state.nodes.get(&id).map(need::holders) else { return };
-    for attempt in attempts {
-        let ended = Ended { at: confirmed, cause: AttemptEnd::NodeLost, exit: Some(Exit::Unknown) };
-        ending::end(state, attempt, ended, now);
+    let attempts = state.nodes.get(&id).map(need::attempts_on).unwrap_or_default();
+    let has_go = |id: &AttemptId| state.attempts.get(id).is_some_and(|attempt| attempt.go_at.is_some());
+    let (ran, waiting): (Vec<AttemptId>, Vec<AttemptId>) = attempts.into_iter().partition(has_go);
+    for attempt in waiting {
+        let Some(attempt) = state.attempts.get_mut(&attempt) else { continue };
+        for placement in attempt.placements.iter_mut().filter(|placement| placement.node == id) {
+            placement.ready_at = None;
+        }
+    }
+    for attempt in ran {
         for rank in ranks_on(state, attempt, id) {
+            let ended = Ended { at: confirmed, cause: AttemptEnd::NodeLost, exit: Some(Exit::Unknown) };
+            rank::ended(state, attempt, rank, ended, now);
             freed::freed(state, attempt, rank, confirmed, now);
         }
     }

@@ -9,9 +9,10 @@ use super::entry::DONE;
 use crate::agent::{EndedBy, Fault, RankEvent, Report};
 use crate::command::{Answer, Code, Rejection};
 use crate::id::NodeId;
-use crate::job::{Attempt, AttemptEnd, Ended, Exit, Placement, Stop};
+use crate::job::{Attempt, AttemptEnd, Ended, Exit, Placement};
 use crate::lifecycle::ending::told;
-use crate::lifecycle::{ending, freed, started, stray};
+use crate::lifecycle::{ending, freed, go, progress, rank, service, started, stray};
+use crate::node::Cordon;
 use crate::state::State;
 use crate::unit::Timestamp;
 
@@ -38,26 +39,28 @@ fn take(state: &mut State, node: NodeId, report: &Report, now: Timestamp) {
         take_unplaced(state, node, report, now);
         return;
     };
-    let has_ended = attempt.ended.is_some();
-    let has_process = placement.started_at.is_some();
+    let (id, rank) = (report.attempt, report.rank);
     match &report.event {
-        RankEvent::Started => started::started(state, report.attempt, report.rank, report.at, now),
-        RankEvent::Exited { exit, by, .. } => {
-            let how = (cause(attempt, *by), *exit);
-            exited(state, report, how, now);
+        RankEvent::Ready => go::ready(state, id, rank, report.at, now),
+        RankEvent::Started => started::started(state, id, rank, report.at, now),
+        RankEvent::Exited { exit, by, saved_at } => {
+            let cause = cause(attempt, *by);
+            if let Some(saved_at) = saved_at {
+                progress::saved(state, id, *saved_at, now);
+            }
+            rank::ended(state, id, rank, Ended { at: report.at, cause, exit: Some(*exit) }, now);
         }
         // A rank that has a process did not fail to get one.
-        RankEvent::LaunchFailed { .. } if has_process || has_ended => {}
+        RankEvent::LaunchFailed { .. } if placement.started_at.is_some() => {}
         RankEvent::LaunchFailed { fault, what } => {
-            let ended = launch_failed(*fault, what, report.at);
-            ending::end(state, report.attempt, ended, now);
+            launch_failed(state, report, (*fault, what), now);
         }
+        RankEvent::Unkillable { what } => unkillable(state, node, report, what, now),
         RankEvent::Freed => {
             // Nothing of it is left, so it has ended, even if nobody saw how.
-            exited(state, report, (AttemptEnd::Exited, Exit::Unknown), now);
-            freed::freed(state, report.attempt, report.rank, report.at, now);
+            rank::ended(state, id, rank, unseen(attempt, report.at), now);
+            freed::freed(state, id, rank, report.at, now);
         }
-        RankEvent::Ready | RankEvent::Unkillable { .. } => {}
         // It is in the next set that the node gets.
         RankEvent::Unknown { .. } => {}
     }
@@ -78,37 +81,65 @@ fn take_unplaced(state: &mut State, node: NodeId, report: &Report, now: Timestam
     }
 }
 
-fn exited(state: &mut State, report: &Report, how: (AttemptEnd, Exit), now: Timestamp) {
-    let (cause, exit) = how;
-    let Some(attempt) = state.attempts.get_mut(&report.attempt) else { return };
-    if attempt.ended.is_some() {
+/// What made a rank end. A stop that nobody committed is no stop, whatever the node believes; and one whose notice was
+/// overtaken by a cancel is one without.
+fn cause(attempt: &Attempt, by: EndedBy) -> AttemptEnd {
+    match (by, &attempt.stop) {
+        (EndedBy::Itself, _) => AttemptEnd::Exited,
+        (EndedBy::TimeLimit, _) => AttemptEnd::TimeLimit,
+        (EndedBy::Reboot, _) => AttemptEnd::NodeLost,
+        (EndedBy::Stop | EndedBy::Notice, None) => AttemptEnd::Exited,
+        (EndedBy::Stop | EndedBy::Notice, Some(stop)) if stop.has_notice() => AttemptEnd::Preempted,
+        (EndedBy::Stop | EndedBy::Notice, Some(_)) => AttemptEnd::Stopped,
+    }
+}
+
+/// How a rank ended that is gone and that nobody saw end.
+fn unseen(attempt: &Attempt, at: Timestamp) -> Ended {
+    Ended { at, cause: cause(attempt, EndedBy::Stop), exit: Some(Exit::Unknown) }
+}
+
+/// A rank never had a process. Before the go the attempt ends at once, else as any rank does that ends wrongly.
+fn launch_failed(state: &mut State, report: &Report, (fault, what): (Fault, &str), now: Timestamp) {
+    let id = report.attempt;
+    let is_open = |attempt: &&Attempt| attempt.ended.is_none();
+    let Some(attempt) = state.attempts.get(&id).filter(is_open) else { return };
+    let Some(placement) = attempt.placements.iter().find(|p| p.rank == report.rank) else { return };
+    if placement.exited.is_some() {
         return;
     }
-    let began = attempt.started_at.or(attempt.go_at).unwrap_or(attempt.placed_at);
-    let at = report.at.max(began).min(now);
-    if let Some(placement) = attempt.placements.iter_mut().find(|placement| placement.rank == report.rank) {
-        placement.exited.get_or_insert((at, exit));
-    }
-    ending::end(state, report.attempt, Ended { at, cause, exit: Some(exit) }, now);
-}
-
-/// What made the attempt end. A stop that nobody committed is no stop, whatever the node believes.
-fn cause(attempt: &Attempt, by: EndedBy) -> AttemptEnd {
-    match by {
-        EndedBy::Itself => AttemptEnd::Exited,
-        EndedBy::TimeLimit => AttemptEnd::TimeLimit,
-        EndedBy::Stop if attempt.stop.is_some() => AttemptEnd::Stopped,
-        EndedBy::Notice if attempt.stop.as_ref().is_some_and(Stop::has_notice) => AttemptEnd::Preempted,
-        EndedBy::Stop | EndedBy::Notice => AttemptEnd::Exited,
-        EndedBy::Reboot => AttemptEnd::NodeLost,
-    }
-}
-
-fn launch_failed(fault: Fault, what: &str, at: Timestamp) -> Ended {
-    match fault {
-        Fault::Node => Ended { at, cause: AttemptEnd::LaunchFailedNode(told(what)), exit: None },
-        Fault::Job { code } => {
-            Ended { at, cause: AttemptEnd::LaunchFailedJob(told(what)), exit: Some(Exit::Code(code)) }
+    let (has_go, is_stopped, node) = (attempt.go_at.is_some(), attempt.stop.is_some(), placement.node);
+    let ended = match fault {
+        Fault::Node => {
+            // A launch that a stop came before says nothing about the node.
+            if !is_stopped {
+                ending::launch_failed_on(state, id, node, now);
+            }
+            Ended { at: report.at, cause: AttemptEnd::LaunchFailedNode(told(what)), exit: None }
         }
+        Fault::Job { code } => {
+            let cause = AttemptEnd::LaunchFailedJob(told(what));
+            Ended { at: report.at, cause, exit: Some(Exit::Code(code)) }
+        }
+    };
+    if has_go {
+        rank::ended(state, id, report.rank, ended, now);
+    } else {
+        ending::end(state, id, ended, now);
     }
+}
+
+/// Processes of a rank are there long after the kill: it counts as ended, its GPUs stay with it until they are proven
+/// empty, and its node gets no new work until an operator says so.
+fn unkillable(state: &mut State, node: NodeId, report: &Report, what: &str, now: Timestamp) {
+    let reason = told(&format!("job {} cannot be ended: {what}", report.attempt));
+    service::fence(state, node, Cordon { who: None, reason, since: now }, now);
+    let Some(attempt) = state.attempts.get(&report.attempt) else { return };
+    let mut ended = unseen(attempt, report.at);
+    let limit = state.jobs.get(&report.attempt.job).and_then(|job| job.terms.time_limit);
+    let is_over = |started: Timestamp| limit.is_some_and(|limit| started.plus(limit) <= report.at);
+    if attempt.stop.is_none() && attempt.started_at.is_some_and(is_over) {
+        ended.cause = AttemptEnd::TimeLimit;
+    }
+    rank::ended(state, report.attempt, report.rank, ended, now);
 }

@@ -1,5 +1,6 @@
 //! No GPU is with two attempts: the holder that a GPU names has it in exactly one placement, and what a placement has
-//! names it as holder until proven empty.
+//! names it as holder until proven empty. A GPU is promised to at most one attempt, which has it in its placement and
+//! waits for its go; and only one that its holder gives up is.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -8,7 +9,7 @@ use alloc::string::String;
 use crate::id::{AttemptId, NodeId, Slot};
 use crate::job::Attempt;
 use crate::lifecycle::stray;
-use crate::node::Node;
+use crate::node::{Gpu, Node};
 use crate::state::State;
 
 pub(super) fn full(state: &State) -> Result<(), String> {
@@ -21,8 +22,11 @@ pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
         check_node(after, *id, node)?;
         // Who lost a GPU must not have it any more.
         let was = before.nodes.get(id).into_iter().flat_map(|node| &node.gpus);
-        let lost = was.zip(&node.gpus).filter(|(was, is)| was.holder != is.holder);
-        for holder in lost.filter_map(|(was, _)| was.holder) {
+        let had = was.zip(&node.gpus).flat_map(|(was, is)| {
+            let held = was.holder.filter(|_| was.holder != is.holder);
+            [held, was.next.filter(|_| was.next != is.next)]
+        });
+        for holder in had.flatten() {
             after.attempts.get(&holder).map_or(Ok(()), |attempt| check_attempt(after, holder, attempt))?;
         }
     }
@@ -33,9 +37,10 @@ pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
 fn check_node(state: &State, id: NodeId, node: &Node) -> Result<(), String> {
     let slots = (0u16..).map(Slot::new).zip(&node.gpus);
     for (slot, gpu) in slots {
+        check_promise(state, id, slot, gpu)?;
         let Some(holder) = gpu.holder else { continue };
         let placed = state.attempts.get(&holder).map_or(0, |attempt| {
-            let here = attempt.placements.iter().filter(|p| p.node == id && p.freed_at.is_none());
+            let here = attempt.placements.iter().filter(|p| p.node == id && attempt.has(p));
             here.flat_map(|placement| &placement.slots).filter(|other| **other == slot).count()
         });
         let strays =
@@ -50,6 +55,19 @@ fn check_node(state: &State, id: NodeId, node: &Node) -> Result<(), String> {
     Ok(())
 }
 
+fn check_promise(state: &State, id: NodeId, slot: Slot, gpu: &Gpu) -> Result<(), String> {
+    let Some(next) = gpu.next else { return Ok(()) };
+    let waits = |attempt: &Attempt| {
+        attempt.go_at.is_none() && !attempt.is_leaving() && attempt.placement_of(id, slot).is_some()
+    };
+    let is_given_up = gpu.holder != Some(next)
+        && gpu.holder.and_then(|holder| state.attempts.get(&holder)).is_some_and(Attempt::is_leaving);
+    if state.attempts.get(&next).is_some_and(waits) && is_given_up {
+        return Ok(());
+    }
+    Err(format!("GPU {slot} of node {id} is with {:?} and promised to {next}", gpu.holder))
+}
+
 fn check_attempt(state: &State, id: AttemptId, attempt: &Attempt) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     for placement in &attempt.placements {
@@ -60,7 +78,8 @@ fn check_attempt(state: &State, id: AttemptId, attempt: &Attempt) -> Result<(), 
             let gpu =
                 state.nodes.get(&placement.node).and_then(|node| node.gpus.get(usize::from(slot.get())));
             let holder = gpu.and_then(|gpu| gpu.holder);
-            if placement.freed_at.is_none() && holder != Some(id) {
+            let waits = attempt.go_at.is_none() && gpu.is_some_and(|gpu| gpu.next == Some(id));
+            if attempt.has(placement) && holder != Some(id) && !waits {
                 return Err(format!(
                     "attempt {id} has GPU {slot} of node {}, which is with {holder:?}",
                     placement.node

@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
-use crate::lifecycle::phase;
+use crate::lifecycle::{phase, watch};
 use crate::state::{InLine, State, Timer};
 use crate::unit::Timestamp;
 
@@ -34,8 +34,14 @@ fn check_timers(state: &State) -> Result<(), String> {
             wanted.insert((until, Timer::ProtectionOver(*id)));
         }
     }
+    let waiting = state.attempts.iter().filter(|(_, a)| a.go_at.is_none() && a.ended.is_none());
+    wanted.extend(waiting.map(|(id, attempt)| (attempt.start_by, Timer::StartBy(*id))));
     for (id, node) in state.nodes.iter() {
         wanted.extend(node.backoff_until.map(|until| (until, Timer::BackoffOver(*id))));
+        wanted.extend(watch::looks_at(state, *id).map(|at| (at, Timer::Drain(*id))));
+    }
+    for (id, job) in state.jobs.iter() {
+        wanted.extend(phase::back_off_until(&job.phase).map(|until| (until, Timer::Release(*id))));
     }
     wanted.extend(state.join_tokens.iter().map(|(hash, token)| (token.expires_at, Timer::JoinToken(*hash))));
     let memory = state.meta.settings.request_memory;

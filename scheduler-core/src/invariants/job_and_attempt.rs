@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 
 use crate::id::{AttemptId, JobId};
-use crate::job::{Attempt, Job, Phase};
+use crate::job::{Attempt, AttemptEnd, Exit, Job, Phase, StopCause};
 use crate::lifecycle::phase;
 use crate::state::State;
 
@@ -51,11 +51,36 @@ fn check_attempt(state: &State, id: AttemptId, attempt: &Attempt) -> Result<(), 
     if !state.decisions.contains(&attempt.decision) {
         return Err(format!("attempt {id} was placed by decision {}, which is not kept", attempt.decision));
     }
-    if attempt.placements.is_empty() || attempt.placements.iter().all(|p| p.freed_at.is_some()) {
+    if !attempt.placements.iter().any(|placement| attempt.has(placement)) {
         return Err(format!("attempt {id} has no GPU any more and is still in its table"));
     }
-    if attempt.ended.is_none() && attempt.placements.iter().any(|placement| placement.freed_at.is_some()) {
-        return Err(format!("attempt {id} has not ended, and GPUs of it were proven empty"));
+    if attempt.placements.iter().any(|placement| placement.freed_at.is_some() && placement.exited.is_none()) {
+        return Err(format!("a rank of attempt {id} runs on GPUs that were proven empty"));
     }
-    Ok(())
+    check_ranks(id, attempt)
+}
+
+/// An attempt ends with the last of its ranks, as the first that ended wrongly did; one without go has none.
+fn check_ranks(id: AttemptId, attempt: &Attempt) -> Result<(), String> {
+    if attempt.go_at.is_none() {
+        let has_begun = attempt.is_leaving() || attempt.placements.iter().any(|p| p.exited.is_some());
+        return if has_begun { Err(format!("attempt {id} has no go, and ends or ended")) } else { Ok(()) };
+    }
+    let are_over = attempt.placements.iter().all(|placement| placement.exited.is_some());
+    let Some(ended) = &attempt.ended else {
+        let is_rank_stopped =
+            attempt.stop.as_ref().is_some_and(|s| matches!(s.cause, StopCause::Rank { .. }));
+        if are_over || is_rank_stopped && attempt.first_end.is_none() {
+            return Err(format!("attempt {id} has not ended, its ranks say something else"));
+        }
+        return Ok(());
+    };
+    let is_as_said = match &attempt.first_end {
+        Some(first) => (&first.cause, first.exit) == (&ended.cause, ended.exit),
+        None => (&ended.cause, ended.exit) == (&AttemptEnd::Exited, Some(Exit::Code(0))),
+    };
+    if are_over && is_as_said {
+        return Ok(());
+    }
+    Err(format!("attempt {id} ended as {ended:?}, its first wrong end is {:?}", attempt.first_end))
 }

@@ -4,8 +4,10 @@
 //! A cheap check looks at what the last command touched ([`Table::touched_since`](crate::table::Table::touched_since))
 //! and a few neighbours; a full check looks at everything.
 
+mod bills;
 mod charge;
 mod counts;
+mod drains;
 mod gpu_held_once;
 mod indexes;
 mod job_and_attempt;
@@ -40,6 +42,7 @@ type Step = fn(&State, &State) -> Result<(), String>;
 
 /// The cheap ones, by which `apply` decides: the state before a command, and after it.
 const STEP: &[(&str, Step)] = &[
+    ("who is protected gives way to nobody", stops::preempted_step),
     ("a GPU is with one attempt, which has it in its placement", gpu_held_once::step),
     ("a live job has its attempt, and no other has", job_and_attempt::step),
     ("the points of an attempt are in order", moments::step),
@@ -48,6 +51,7 @@ const STEP: &[(&str, Step)] = &[
     ("an end is final", stops::final_step),
     ("each GPU is in exactly one class, and its classes tile time", ledger::classes_step),
     ("a budget's account is the sum of those below", ledger::tree_step),
+    ("a bill is written once, and settled once", bills::step),
     ("time and counters never go back", counts::step),
 ];
 
@@ -63,6 +67,8 @@ const FULL: &[(&str, Full)] = &[
     ("charge runs for what is between go and end", ledger::rates),
     ("set aside is what attempts have left of their protection", ledger::set_aside),
     ("a budget's account is the sum of those below", ledger::tree),
+    ("who stays on a node that is drained is protected", drains::full),
+    ("bills are of the window, and open while they may be settled", bills::full),
     ("counts are what they count", counts::full),
     ("the line, the timers and the ended jobs follow from state", indexes::full),
     ("what nodes read is kept for the jobs that need it", launches::full),

@@ -1,10 +1,12 @@
-//! An attempt that is protected is stopped by a person's word alone; and what has ended stays as it ended.
+//! An attempt that is protected is stopped by a person's word alone, never for another job; and what has ended stays as
+//! it ended.
 
 use alloc::format;
 use alloc::string::String;
 
 use crate::id::AttemptId;
-use crate::job::{Attempt, AttemptEnd, StopCause};
+use crate::job::{Attempt, AttemptEnd, Stop, StopCause};
+use crate::spec::Tier;
 use crate::state::State;
 
 pub(super) fn full(state: &State) -> Result<(), String> {
@@ -14,6 +16,23 @@ pub(super) fn full(state: &State) -> Result<(), String> {
 pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
     let mut attempts = after.attempts.touched_since(&before.attempts);
     attempts.try_for_each(|(id, attempt)| check(*id, attempt))
+}
+
+/// Whoever gives way to another with this very command was not protected a moment before: also what had no go, and is
+/// gone from the table with its stop.
+pub(super) fn preempted_step(before: &State, after: &State) -> Result<(), String> {
+    for (id, was) in before.attempts.touched_since(&after.attempts) {
+        if was.stop.is_some() || was.ended.is_some() {
+            continue;
+        }
+        let past = || after.jobs.get(&id.job)?.past.iter().find(|past| past.no == id.no)?.stop.as_ref();
+        let stop = after.attempts.get(id).map_or_else(past, |is| is.stop.as_ref());
+        let is_preempted = stop.is_some_and(|stop| matches!(stop.cause, StopCause::Preempt(_)));
+        if is_preempted && was.is_protected(after.meta.time) {
+            return Err(format!("attempt {id} was protected, and its GPUs were taken"));
+        }
+    }
+    Ok(())
 }
 
 /// Ends are final: of attempts that are still there, and of jobs.
@@ -34,23 +53,29 @@ pub(super) fn final_step(before: &State, after: &State) -> Result<(), String> {
 }
 
 fn check(id: AttemptId, attempt: &Attempt) -> Result<(), String> {
-    if let (Some(ended), None) = (&attempt.ended, &attempt.stop)
-        && ended.cause == AttemptEnd::Stopped
-    {
+    let is_stopped = |ended: &AttemptEnd| matches!(ended, AttemptEnd::Stopped | AttemptEnd::Preempted);
+    let ends = [&attempt.ended, &attempt.first_end];
+    if attempt.stop.is_none() && ends.into_iter().flatten().any(|ended| is_stopped(&ended.cause)) {
         return Err(format!("attempt {id} ended by a stop that nobody committed"));
     }
-    let Some(stop) = &attempt.stop else { return Ok(()) };
+    attempt.stop.as_ref().map_or(Ok(()), |stop| check_stop(id, attempt, stop))
+}
+
+fn check_stop(id: AttemptId, attempt: &Attempt, stop: &Stop) -> Result<(), String> {
+    let at_stop = Attempt { ended: None, ..attempt.clone() };
+    let is_protected = at_stop.is_protected(stop.at);
     match &stop.cause {
         StopCause::Cancel { .. } | StopCause::Requeue { .. } | StopCause::Rank { .. } => Ok(()),
         // An operator may cut protection, and then it is said by how much.
-        StopCause::Drain { cuts, .. } if !cuts.is_zero() => Ok(()),
-        StopCause::Unwanted | StopCause::Preempt(_) | StopCause::Drain { .. } => {
-            let at_stop = Attempt { ended: None, ..attempt.clone() };
-            if at_stop.is_protected(stop.at) {
-                Err(format!("attempt {id} was protected when its stop was committed"))
-            } else {
-                Ok(())
+        StopCause::Drain { cuts, .. } if !cuts.is_zero() => {
+            if *cuts > attempt.protection || attempt.tier == Tier::Free {
+                return Err(format!("{cuts} of the protection of attempt {id} were cut, it has less"));
             }
+            Ok(())
         }
+        StopCause::Unwanted | StopCause::Preempt(_) | StopCause::Drain { .. } if is_protected => {
+            Err(format!("attempt {id} was protected when its stop was committed"))
+        }
+        StopCause::Unwanted | StopCause::Preempt(_) | StopCause::Drain { .. } => Ok(()),
     }
 }

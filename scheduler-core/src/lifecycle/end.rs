@@ -1,9 +1,10 @@
 //! The table of ends (DESIGN 5): what becomes of a job when an attempt ends.
 
-use alloc::string::String;
-
 use crate::id::AttemptNo;
-use crate::job::{AttemptEnd, End, Ended, Exit, Stop, StopCause, Terms};
+use crate::job::{AttemptEnd, End, Ended, Exit, HeldBy, Progress, Stop, StopCause, Terms};
+use crate::lifecycle::ending::doubled;
+use crate::settings::Settings;
+use crate::spec::Tier;
 use crate::unit::Span;
 
 /// After launches failed on so many different nodes, by the nodes' fault, the job is held.
@@ -23,8 +24,8 @@ pub enum Next {
         /// Whether this used up a retry.
         is_retry: bool,
     },
-    /// It is held: launches failed on too many nodes. With what the last one said.
-    Hold(String),
+    /// It is held: until somebody releases it, or for a time.
+    Hold(HeldBy),
     /// It has ended.
     End(End),
 }
@@ -34,6 +35,10 @@ pub enum Next {
 pub struct Case<'a> {
     /// The job's contract.
     pub terms: &'a Terms,
+    /// Its preemptions and checkpoints, this end counted.
+    pub progress: &'a Progress,
+    /// The figures of the control plane.
+    pub settings: &'a Settings,
     /// How many retries were used before this end.
     pub retries_used: u16,
     /// On how many different nodes launches failed since it last started, this one included.
@@ -42,6 +47,8 @@ pub struct Case<'a> {
     pub attempt: AttemptNo,
     /// How many of its attempts were placed within the last [`RECENT`].
     pub recent: usize,
+    /// Whether it ever could have had a process.
+    pub had_go: bool,
     /// The committed stop of the attempt, if there was one.
     pub stop: Option<&'a Stop>,
     /// How it ended.
@@ -51,10 +58,11 @@ pub struct Case<'a> {
 /// Returns what becomes of the job.
 #[must_use]
 pub fn next(case: &Case<'_>) -> Next {
+    let is_often = case.attempt.get() >= ATTEMPTS_MAX
+        // Who gave way cannot help it.
+        || case.recent >= RECENT_MAX && case.ended.cause != AttemptEnd::Preempted;
     match by_cause(case) {
-        Next::Wait { .. } if case.attempt.get() >= ATTEMPTS_MAX || case.recent >= RECENT_MAX => {
-            Next::End(End::Failed)
-        }
+        Next::Wait { .. } if is_often => Next::End(End::Failed),
         next => next,
     }
 }
@@ -72,15 +80,39 @@ fn by_cause(case: &Case<'_>) -> Next {
             Some(_) => Next::End(End::Superseded),
             None => failed(case),
         },
-        AttemptEnd::Preempted if case.terms.resumable => Next::Wait { is_retry: false },
-        AttemptEnd::Preempted => Next::End(End::Preempted),
+        AttemptEnd::Preempted => preempted(case),
         AttemptEnd::LaunchFailedNode(what) if case.failed_nodes >= FAILED_NODES_MAX => {
-            Next::Hold(what.clone())
+            Next::Hold(HeldBy::FailedLaunches { reason: what.clone() })
         }
         AttemptEnd::LaunchFailedNode(_) => Next::Wait { is_retry: false },
         AttemptEnd::LaunchFailedJob(_) => Next::End(End::Failed),
         AttemptEnd::NodeLost if case.terms.resumable => Next::Wait { is_retry: false },
         AttemptEnd::NodeLost => Next::End(End::Lost),
+    }
+}
+
+/// It gave way. What never had a process lost nothing, and a person who wanted it started again gets that in any case.
+fn preempted(case: &Case<'_>) -> Next {
+    let is_requeued = case.stop.is_some_and(|stop| matches!(stop.cause, StopCause::Requeue { .. }));
+    let is_taken = case.stop.is_some_and(|stop| matches!(stop.cause, StopCause::Preempt(_)));
+    let progress = case.progress;
+    match case.terms.tier {
+        _ if is_requeued => Next::Wait { is_retry: false },
+        _ if case.had_go && !case.terms.resumable => Next::End(End::Preempted),
+        Tier::Free if is_taken => {
+            let settings = case.settings;
+            let times = u32::from(progress.preemptions);
+            let wait = doubled(settings.free_backoff, settings.free_backoff_max, times);
+            Next::Hold(HeldBy::Backoff { until: case.ended.at.plus(wait) })
+        }
+        Tier::Funded
+            if case.had_go
+                && progress.saved.is_some()
+                && u32::from(progress.barren) >= case.settings.barren_max =>
+        {
+            Next::Hold(HeldBy::Barren { preemptions: progress.barren })
+        }
+        Tier::Free | Tier::Funded => Next::Wait { is_retry: false },
     }
 }
 

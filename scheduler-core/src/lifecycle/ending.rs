@@ -1,12 +1,13 @@
 //! An attempt ends: the books close, the job moves on at once by the table of ends, the GPUs stay with the attempt
-//! until they are proven empty.
+//! until they are proven empty. One without go never had a process: its GPUs are free at once.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::id::{AttemptId, Generation, NodeId};
 use crate::job::{Attempt, AttemptEnd, Ended};
 use crate::lifecycle::end::{self, Next};
-use crate::lifecycle::{book, phase};
+use crate::lifecycle::{billing, book, freed, gpu, phase, progress, watch};
 use crate::state::{State, Timer};
 use crate::unit::{Span, Timestamp};
 
@@ -16,28 +17,31 @@ pub fn end(state: &mut State, id: AttemptId, ended: Ended, now: Timestamp) {
     if attempt.ended.is_some() {
         return;
     }
-    let began = attempt.started_at.or(attempt.go_at).unwrap_or(attempt.placed_at);
-    let ended = Ended { at: ended.at.max(began).min(now), ..ended };
-    // A launch that a person's stop came before says nothing about the node.
-    if let (AttemptEnd::LaunchFailedNode(_), None) = (&ended.cause, &attempt.stop) {
-        for placement in &attempt.placements {
-            launch_failed_on(state, id, placement.node, now);
-        }
-    }
-    if let Some(until) = attempt.protected_until() {
-        state.timers.remove(&(until, Timer::ProtectionOver(id)));
-    }
+    let at = match attempt.started_at.or(attempt.go_at) {
+        Some(began) => ended.at.max(began).min(now),
+        None => now,
+    };
+    let ended = Ended { at, ..ended };
+    remove_timers(state, id, &attempt);
     let charged = book::ended(state, &attempt, &ended, now);
     if let Some(job) = state.jobs.get_mut(&id.job) {
         job.charged = job.charged.checked_add(charged).unwrap_or(job.charged);
     }
-    if let Some(attempt) = state.attempts.get_mut(&id) {
+    watch::changing(state, id, |state| {
+        let Some(attempt) = state.attempts.get_mut(&id) else { return };
         for placement in &mut attempt.placements {
             placement.generation = next_generation(placement.generation);
         }
         attempt.ended = Some(ended.clone());
+    });
+    if attempt.go_at.is_none() {
+        hand_back(state, id, &attempt, now);
     }
+    freed::freed_before(state, id, now);
+    progress::note_preemption(state, id, &attempt, &ended);
+    billing::ended(state, id, &attempt, &ended);
     move_on(state, id, &attempt, &ended, now);
+    freed::leave_if_over(state, id, now);
 }
 
 /// Returns the generation after a change of meaning.
@@ -46,14 +50,39 @@ pub fn next_generation(generation: Generation) -> Generation {
     Generation::new(generation.get().saturating_add(1))
 }
 
+fn remove_timers(state: &mut State, id: AttemptId, attempt: &Attempt) {
+    if let Some(until) = attempt.protected_until() {
+        state.timers.remove(&(until, Timer::ProtectionOver(id)));
+    }
+    state.timers.remove(&(attempt.start_by, Timer::StartBy(id)));
+}
+
+/// An attempt without go gives back what it has: GPUs that it never used, and promises.
+fn hand_back(state: &mut State, id: AttemptId, attempt: &Attempt, now: Timestamp) {
+    for placement in &attempt.placements {
+        gpu::unpromise(state, placement.node, &placement.slots, id);
+        let released = gpu::release(state, placement.node, &placement.slots, id);
+        let slots: Vec<_> = released.into_iter().map(|(slot, _)| slot).collect();
+        book::handed_back(state, &attempt.pool, (placement.node, &slots), now);
+    }
+    if let Some(attempt) = state.attempts.get_mut(&id) {
+        for placement in &mut attempt.placements {
+            placement.freed_at = Some(now);
+        }
+    }
+}
+
 fn move_on(state: &mut State, id: AttemptId, attempt: &Attempt, ended: &Ended, now: Timestamp) {
     let Some(job) = state.jobs.get_mut(&id.job) else { return };
     let case = end::Case {
         terms: &job.terms,
+        progress: &job.progress,
+        settings: &state.meta.settings,
         retries_used: job.retries_used,
         failed_nodes: job.failed_on.len(),
         recent: job.past.iter().filter(|past| now.since(past.placed_at) < end::RECENT).count(),
         attempt: id.no,
+        had_go: attempt.go_at.is_some(),
         stop: attempt.stop.as_ref(),
         ended,
     };
@@ -62,22 +91,24 @@ fn move_on(state: &mut State, id: AttemptId, attempt: &Attempt, ended: &Ended, n
             job.retries_used = job.retries_used.saturating_add(u16::from(is_retry));
             phase::wait(state, id.job, now);
         }
-        Next::Hold(reason) => {
+        Next::Hold(by) => {
             job.failed_on.clear();
-            phase::hold(state, id.job, reason, now);
+            phase::hold(state, id.job, by, now);
+            // Its time may be over already, if its end was reported late.
+            phase::release_if_due(state, id.job, now);
         }
         Next::End(how) => phase::end(state, id.job, (how, ended.exit), ended.at, now),
     }
 }
 
 /// Backs a node off after a failed launch: twice as long each time, up to a bound; and remembers it for the job.
-fn launch_failed_on(state: &mut State, attempt: AttemptId, id: NodeId, now: Timestamp) {
+pub fn launch_failed_on(state: &mut State, attempt: AttemptId, id: NodeId, now: Timestamp) {
     if let Some(job) = state.jobs.get_mut(&attempt.job) {
         job.failed_on.insert(id);
     }
     let (first, longest) = (state.meta.settings.launch_backoff, state.meta.settings.launch_backoff_max);
     let Some(node) = state.nodes.get_mut(&id) else { return };
-    let wait = backoff(first, longest, node.failed_launches);
+    let wait = doubled(first, longest, u32::from(node.failed_launches));
     node.failed_launches = node.failed_launches.saturating_add(1);
     let until = now.plus(wait);
     if let Some(before) = node.backoff_until.replace(until) {
@@ -86,8 +117,26 @@ fn launch_failed_on(state: &mut State, attempt: AttemptId, id: NodeId, now: Time
     state.timers.insert((until, Timer::BackoffOver(id)), ());
 }
 
-fn backoff(first: Span, longest: Span, failed_before: u8) -> Span {
-    let doubled = first.as_millis().saturating_mul(1u64 << failed_before.min(32));
+/// Ends an attempt that had no go when its time was up: the nodes that it still waits for are to blame.
+pub fn no_go_in_time(state: &mut State, id: AttemptId, now: Timestamp) {
+    let is_open = |attempt: &&Attempt| attempt.go_at.is_none() && attempt.ended.is_none();
+    if state.attempts.get(&id).filter(is_open).is_none() {
+        return;
+    }
+    let missing = crate::lifecycle::go::missing(state, id);
+    let names = missing.iter().filter_map(|node| state.nodes.get(node)).map(|node| node.name.as_str());
+    let what = alloc::format!("not ready in time: {}", names.collect::<Vec<_>>().join(", "));
+    for node in missing {
+        launch_failed_on(state, id, node, now);
+    }
+    let cause = AttemptEnd::LaunchFailedNode(told(&what));
+    end(state, id, Ended { at: now, cause, exit: None }, now);
+}
+
+/// Returns `first`, doubled so many times, at most `longest`.
+#[must_use]
+pub fn doubled(first: Span, longest: Span, times: u32) -> Span {
+    let doubled = first.as_millis().saturating_mul(1u64 << times.min(32));
     Span::from_millis(doubled).min(longest)
 }
 

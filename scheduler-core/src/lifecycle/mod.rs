@@ -2,22 +2,31 @@
 //! after the command was checked.
 //!
 //! ```text
-//!  held <-> waiting ── place ──> live: placed ─ started ─ (stop) ─ ended ── end::next ──> waiting | held | ended
-//!                                                             └── freed: the GPUs are proven empty
+//!  held <-> waiting ── place ──> live: placed ─ go ─ started ─ (stop) ─ ended ── end::next ──> waiting | held | ended
+//!                        │             (waits for GPUs)         ranks ┘  └── freed: the GPUs are proven empty
+//!                        └── stop: what gives way to it                                 └── go of whoever they are for
 //! ```
 //!
 //! A job moves on at the end of its attempt; the attempt stays in its table, and its GPUs with it, until they are
-//! proven empty.
+//! proven empty. An attempt without go never had a process: when it ends nothing of it stays.
 
+pub mod billing;
 pub mod book;
+pub mod drain;
 pub mod end;
 pub mod ending;
 pub mod forget;
 pub mod freed;
+pub mod go;
 pub mod gpu;
+pub mod leaving;
 pub mod need;
 pub mod phase;
 pub mod place;
+pub mod progress;
+pub mod rank;
+pub mod service;
 pub mod started;
 pub mod stop;
 pub mod stray;
+pub mod watch;

@@ -1,6 +1,7 @@
 //! What a shape takes of a node: cores, memory, and the rate of charge that follows.
 
 use crate::id::{AttemptId, NodeId};
+use crate::job::Attempt;
 use crate::node::{Gpu, Node};
 use crate::spec::Shape;
 use crate::state::State;
@@ -67,26 +68,50 @@ pub fn could_hold(shape: &Shape, node: &Node) -> bool {
         && need.memory <= facts.memory
 }
 
-/// Whether the cores and memory that no attempt took are enough for one node's part of `shape`.
+/// Whether the cores and memory of a node are enough for one node's part of `shape`, once whatever leaves is gone: what
+/// stops or has ended, and `leaving`, which will be told to.
 #[must_use]
-pub fn has_room(state: &State, node: NodeId, shape: &Shape) -> bool {
+pub fn has_room(state: &State, node: NodeId, shape: &Shape, leaving: &BTreeSet<AttemptId>) -> bool {
+    let stays = |id: &AttemptId, attempt: &Attempt| !attempt.is_leaving() && !leaving.contains(id);
+    fits(state, node, shape, |record| sum(state, record, attempts_on(record), stays))
+}
+
+/// Whether the cores and memory of a node are enough for one node's part of `shape` now: processes of what leaves may
+/// still be there, those of what has no go yet are not.
+#[must_use]
+pub fn is_free_for(state: &State, node: NodeId, shape: &Shape) -> bool {
+    let is_there = |_: &AttemptId, attempt: &Attempt| attempt.go_at.is_some();
+    fits(state, node, shape, |record| sum(state, record, holders(record), is_there))
+}
+
+/// Returns what the attempts on `node` take that stay there: also those that wait for their GPUs, not those that stop
+/// or have ended.
+#[must_use]
+pub fn taken(state: &State, node: NodeId) -> Need {
+    let Some(record) = state.nodes.get(&node) else { return Need::default() };
+    sum(state, record, attempts_on(record), |_, attempt| !attempt.is_leaving())
+}
+
+fn fits(state: &State, node: NodeId, shape: &Shape, taken: impl FnOnce(&Node) -> Need) -> bool {
     let Some((record, facts)) = state.nodes.get(&node).and_then(|n| Some((n, n.facts.as_ref()?))) else {
         return false;
     };
-    let (need, taken) = (need(shape, record), taken(state, node));
+    let (need, taken) = (need(shape, record), taken(record));
     need.cpus.saturating_add(taken.cpus) <= facts.cpus
         && need.memory.get().saturating_add(taken.memory.get()) <= facts.memory.get()
 }
 
-/// Returns what the attempts on `node` took, ended ones too until their GPUs are proven empty.
-#[must_use]
-pub fn taken(state: &State, node: NodeId) -> Need {
-    let Some(record) = state.nodes.get(&node) else { return Need::default() };
+fn sum(
+    state: &State,
+    node: &Node,
+    attempts: BTreeSet<AttemptId>,
+    counts: impl Fn(&AttemptId, &Attempt) -> bool,
+) -> Need {
     let mut sum = Need::default();
-    for id in holders(record) {
-        let shape = state.attempts.get(&id).and_then(|_| state.jobs.get(&id.job)).map(|job| &job.terms.shape);
-        if let Some(shape) = shape {
-            let need = need(shape, record);
+    for id in attempts {
+        let is_counted = state.attempts.get(&id).is_some_and(|attempt| counts(&id, attempt));
+        if let Some(job) = state.jobs.get(&id.job).filter(|_| is_counted) {
+            let need = need(&job.terms.shape, node);
             sum.cpus = sum.cpus.saturating_add(need.cpus);
             sum.memory = Bytes::new(sum.memory.get().saturating_add(need.memory.get()));
         }
@@ -98,6 +123,12 @@ pub fn taken(state: &State, node: NodeId) -> Need {
 #[must_use]
 pub fn holders(node: &Node) -> BTreeSet<AttemptId> {
     node.gpus.iter().filter_map(|gpu| gpu.holder).collect()
+}
+
+/// Returns the attempts that GPUs of `node` are with or promised to, strays too, each once: what its agent hears of.
+#[must_use]
+pub fn attempts_on(node: &Node) -> BTreeSet<AttemptId> {
+    node.gpus.iter().flat_map(|gpu| [gpu.holder, gpu.next]).flatten().collect()
 }
 
 fn count(node: &Node) -> GpuCount {

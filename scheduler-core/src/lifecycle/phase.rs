@@ -1,10 +1,8 @@
 //! The only place where a job changes its phase, so that the indexes that follow from it cannot be forgotten.
 
-use alloc::string::String;
-
 use crate::id::{AttemptId, AttemptNo, JobId};
 use crate::job::{End, Exit, HeldBy, Job, Phase};
-use crate::state::{InLine, State};
+use crate::state::{InLine, State, Timer};
 use crate::unit::Timestamp;
 
 /// Takes a new job into state, in the phase it has.
@@ -21,9 +19,17 @@ pub fn wait(state: &mut State, id: JobId, now: Timestamp) {
     enter(state, id, Phase::Waiting { since: now });
 }
 
-/// Holds a job because launches failed.
-pub fn hold(state: &mut State, id: JobId, reason: String, now: Timestamp) {
-    enter(state, id, Phase::Held { since: now, by: HeldBy::FailedLaunches { reason } });
+/// Holds a job: nobody considers it until it is released.
+pub fn hold(state: &mut State, id: JobId, by: HeldBy, now: Timestamp) {
+    enter(state, id, Phase::Held { since: now, by });
+}
+
+/// Puts a job in line again that is held for a time, if that is over.
+pub fn release_if_due(state: &mut State, id: JobId, now: Timestamp) {
+    let until = state.jobs.get(&id).and_then(|job| back_off_until(&job.phase));
+    if until.is_some_and(|until| until <= now) {
+        wait(state, id, now);
+    }
 }
 
 /// Gives a job its attempt.
@@ -70,6 +76,7 @@ fn enter(state: &mut State, id: JobId, phase: Phase) {
     let before = core::mem::replace(&mut job.phase, phase);
     let place = place_of(id, job);
     let (was_live, is_live) = (!before.is_ended(), !job.phase.is_ended());
+    let after = job.phase.clone();
     let (was_waiting, is_waiting) = (before.is_waiting(), job.phase.is_waiting());
     if was_waiting && !is_waiting {
         state.line.remove(&place);
@@ -77,7 +84,24 @@ fn enter(state: &mut State, id: JobId, phase: Phase) {
     if is_waiting && !was_waiting {
         state.line.insert(place, ());
     }
+    for (phase, is_now) in [(&before, false), (&after, true)] {
+        let Some(until) = back_off_until(phase) else { continue };
+        if is_now {
+            state.timers.insert((until, Timer::Release(id)), ());
+        } else {
+            state.timers.remove(&(until, Timer::Release(id)));
+        }
+    }
     if was_live && !is_live {
         state.meta.live_jobs = state.meta.live_jobs.saturating_sub(1);
+    }
+}
+
+/// Returns when a job is released by itself, if it is held until then.
+#[must_use]
+pub fn back_off_until(phase: &Phase) -> Option<Timestamp> {
+    match phase {
+        Phase::Held { by: HeldBy::Backoff { until }, .. } => Some(*until),
+        Phase::Held { .. } | Phase::Waiting { .. } | Phase::Live(_) | Phase::Ended { .. } => None,
     }
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::id::{AttemptId, NodeId, Rank};
-use crate::lifecycle::book;
+use crate::lifecycle::{billing, book, drain};
 use crate::state::{State, Timer};
 use crate::unit::Timestamp;
 
@@ -15,7 +15,7 @@ pub fn started(state: &mut State, id: AttemptId, rank: Rank, at: Timestamp, now:
     let Some(placement) = attempt.placements.iter_mut().find(|placement| placement.rank == rank) else {
         return;
     };
-    if placement.started_at.is_some() {
+    if placement.started_at.is_some() || placement.exited.is_some() {
         return;
     }
     placement.started_at = Some(at.max(go).min(now));
@@ -32,12 +32,15 @@ pub fn started(state: &mut State, id: AttemptId, rank: Rank, at: Timestamp, now:
         state.timers.insert((until, Timer::ProtectionOver(id)), ());
     }
     book::started(state, &before, all_at, now);
+    billing::started(state, id, &before);
     if let Some(job) = state.jobs.get_mut(&id.job) {
         job.failed_on.clear();
     }
     for node in nodes {
         launches_work(state, node);
     }
+    // Its start may be reported so late that its protection is over.
+    drain::leave_if_due(state, id, now);
 }
 
 /// A launch on the node succeeded: it is trusted again.

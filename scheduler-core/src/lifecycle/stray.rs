@@ -37,9 +37,10 @@ pub fn gone(state: &mut State, key: (NodeId, AttemptId, Rank), at: Timestamp, no
     let (node_id, attempt, _) = key;
     let Some(stray) = state.strays.remove(&key) else { return };
     let Some(pool) = state.nodes.get(&node_id).map(|node| node.pool.clone()) else { return };
-    gpu::release(state, node_id, &stray.slots, attempt);
     let at = at.max(stray.since).min(now);
-    book::free_from(state, &pool, (node_id, &stray.slots), Class::Overhead, at);
+    for (slot, next) in gpu::release(state, node_id, &stray.slots, attempt) {
+        book::emptied(state, &pool, (node_id, slot), next, at);
+    }
 }
 
 /// The machine restarted: nothing is left of any.

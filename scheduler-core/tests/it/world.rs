@@ -9,19 +9,19 @@ use scheduler_core::command::{
     AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Code, Command, Entry, Found, IssueJoinToken, Join,
     Outcome, RequestMark, Submit,
 };
-use scheduler_core::decision::{Dropped, Plan, Start, Why};
+use scheduler_core::decision::{Basis, Dropped, Plan, Price, Right, Start, Take, Why};
 use scheduler_core::id::{
-    AttemptId, AttemptNo, BodyHash, ClusterId, Epoch, GpuUuid, JobId, Label, LogIndex, Name, NodeId, Rank,
-    ReplicaId, RequestId, Slot, SpecHash, Term, TokenHash,
+    AttemptId, AttemptNo, BodyHash, ClusterId, Epoch, Generation, GpuUuid, JobId, Label, LogIndex, Name,
+    NodeId, Rank, ReplicaId, RequestId, Slot, SpecHash, Term, TokenHash,
 };
 use scheduler_core::invariants;
-use scheduler_core::job::{Exit, Job, Phase};
+use scheduler_core::job::{Attempt, Exit, Job, Phase};
 use scheduler_core::node::{Facts, GpuFacts};
 use scheduler_core::principal::{AccountName, Actor};
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::{ContractDefaults, Request, Shape};
 use scheduler_core::state::State;
-use scheduler_core::unit::{Bytes, GpuCount, Share, Span, Timestamp};
+use scheduler_core::unit::{Bytes, GpuCount, MilliGpus, Share, Span, Timestamp};
 
 pub const TERM: Term = Term::new(1);
 pub const BEGIN: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -146,9 +146,56 @@ impl World {
         }
     }
 
+    /// Places a job by a plan of its own, over several nodes or in place of others; says why not, if it is dropped.
+    pub fn try_start(
+        &mut self,
+        job: JobId,
+        on: &[(NodeId, &[u16])],
+        takes: &[(AttemptId, Right)],
+    ) -> Option<Dropped> {
+        let start = self.start_of(job, on, takes);
+        match self.must(REPLICA, Command::Adopt(plan(vec![start]))) {
+            Outcome::Adopted { dropped, .. } => dropped.first().map(|(_, why)| *why),
+            other => panic!("a plan is answered with what was adopted, not {other:?}"),
+        }
+    }
+
+    /// Places a job as [`World::try_start`] does; panics if it is dropped.
+    pub fn start(&mut self, job: JobId, on: &[(NodeId, &[u16])], takes: &[(AttemptId, Right)]) -> AttemptId {
+        let no = self.job(job).next_attempt;
+        assert_eq!(self.try_start(job, on, takes), None);
+        AttemptId { job, no }
+    }
+
+    /// A decision with the numbers that state has now.
+    pub fn start_of(&self, job: JobId, on: &[(NodeId, &[u16])], takes: &[(AttemptId, Right)]) -> Start {
+        let on = on.iter().map(|(node, slots)| (*node, slots.iter().map(|slot| Slot::new(*slot)).collect()));
+        let take = |(id, right): &(AttemptId, Right)| {
+            let attempt = self.state.attempts.get(id);
+            let generation = attempt.map_or(Generation::new(1), |attempt| attempt.placements[0].generation);
+            Take { attempt: *id, generation, right: *right, price: price(), gpus: 1 }
+        };
+        Start {
+            job,
+            attempt: self.job(job).next_attempt,
+            on: on.collect(),
+            takes: takes.iter().map(take).collect(),
+            why: Why { place: 1, levels: Vec::new(), choice: None },
+        }
+    }
+
+    pub fn attempt(&self, attempt: AttemptId) -> &Attempt {
+        self.state.attempts.get(&attempt).expect("the attempt is in state")
+    }
+
     pub fn report(&mut self, node: NodeId, attempt: AttemptId, event: RankEvent) {
         let at = self.now;
         self.report_at(node, attempt, event, at);
+    }
+
+    pub fn rank(&mut self, node: NodeId, attempt: AttemptId, rank: u16, event: RankEvent) {
+        let reports = vec![Report { attempt, rank: Rank::new(rank), at: self.now, event }];
+        self.must(Actor::Agent(node), Command::Reports { node, reports });
     }
 
     pub fn report_at(&mut self, node: NodeId, attempt: AttemptId, event: RankEvent, at: Timestamp) {
@@ -298,6 +345,22 @@ pub fn start(job: JobId, attempt: AttemptNo, node: NodeId, slots: &[u16]) -> Sta
         takes: Vec::new(),
         why: Why { place: 1, levels: Vec::new(), choice: None },
     }
+}
+
+/// What choosing a victim counted, where a test doesn't care.
+pub fn price() -> Price {
+    Price {
+        rate: MilliGpus::new(1_000),
+        lost: Span::ZERO,
+        restart: Span::from_mins(5),
+        preemptions: 0,
+        saved_at: None,
+        basis: Basis::Unknown,
+    }
+}
+
+pub fn ended(exit: Exit, by: EndedBy) -> RankEvent {
+    RankEvent::Exited { exit, by, saved_at: None }
 }
 
 pub fn plan(decisions: Vec<Start>) -> Plan {

@@ -4,7 +4,7 @@ use scheduler_core::agent::RankEvent;
 use scheduler_core::command::Entry;
 use scheduler_core::id::{AttemptNo, JobId, NodeId, Revision, Slot, SpecHash};
 use scheduler_core::invariants::{Broken, check_all, check_step};
-use scheduler_core::job::{AttemptEnd, End, Ended, HeldBy, Phase, Stop, StopCause};
+use scheduler_core::job::{AttemptEnd, End, Ended, Exit, HeldBy, Phase, Stop, StopCause};
 use scheduler_core::ledger::{Class, Run};
 use scheduler_core::state::{State, Timer};
 use scheduler_core::unit::{ChargeMillis, GpuCount, Span, Timestamp};
@@ -119,7 +119,9 @@ fn a_stop_that_nobody_asked_for() {
         state.jobs.get_mut(&JobId::new(1)).unwrap().phase = Phase::Waiting { since: at };
         let ended = Ended { at, cause: AttemptEnd::Stopped, exit: None };
         state.jobs.get_mut(&JobId::new(1)).unwrap().charged = ChargeMillis::new(2_000 * 10_000);
-        state.attempts.get_mut(&attempt(JobId::new(1), 1)).unwrap().ended = Some(ended);
+        let attempt = state.attempts.get_mut(&attempt(JobId::new(1), 1)).unwrap();
+        attempt.placements[0].exited = Some((at, Exit::Unknown));
+        (attempt.first_end, attempt.ended) = (Some(ended.clone()), Some(ended));
     };
     check(stopped, STOPS, STOPS);
 }

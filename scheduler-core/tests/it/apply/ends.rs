@@ -4,8 +4,9 @@ use scheduler_core::agent::{EndedBy, Fault, Order, RankEvent, assignments};
 use scheduler_core::command::{Cancel, Code, Command};
 use scheduler_core::decision::Dropped;
 use scheduler_core::id::{AttemptNo, Generation};
-use scheduler_core::job::{AttemptEnd, End, Ended, Exit, HeldBy, Phase, Stop, StopCause, Terms};
+use scheduler_core::job::{AttemptEnd, End, Ended, Exit, HeldBy, Phase, Progress, Stop, StopCause, Terms};
 use scheduler_core::lifecycle::end::{ATTEMPTS_MAX, Case, Next, RECENT_MAX, next};
+use scheduler_core::settings::Settings;
 use scheduler_core::unit::{ChargeMillis, Span, Timestamp};
 
 use crate::world::{World, launch_failed, name, person, request};
@@ -24,6 +25,7 @@ fn the_table_of_ends() {
     let plain = terms(true, 0, None);
     let fixed = terms(false, 0, None);
     let retried = terms(true, 2, Some(75));
+    let (progress, settings) = (Progress::default(), Settings::default());
     let ended = |cause, exit| Ended { at: Timestamp::ZERO, cause, exit };
     let exited = |code| ended(AttemptEnd::Exited, Some(Exit::Code(code)));
     let wait = |is_retry| Next::Wait { is_retry };
@@ -31,7 +33,7 @@ fn the_table_of_ends() {
     let job = || AttemptEnd::LaunchFailedJob(String::from("no such program"));
     // job, retries used, nodes that failed it, how it ended, then; and then if it was cancelled before.
     let cancelled = Next::End(End::Cancelled);
-    let held = Next::Hold(String::from("disk"));
+    let held = Next::Hold(HeldBy::FailedLaunches { reason: String::from("disk") });
     let rows = [
         (&plain, 0, 0, exited(0), Next::End(End::Completed), Next::End(End::Completed)),
         (&plain, 0, 0, exited(1), Next::End(End::Failed), cancelled.clone()),
@@ -83,7 +85,18 @@ fn the_table_of_ends() {
     let stop = Stop { at: Timestamp::ZERO, cause, grace: Span::ZERO };
     for (terms, retries_used, failed_nodes, ended, then, if_cancelled) in rows {
         let attempt = AttemptNo::new(1);
-        let case = Case { terms, retries_used, failed_nodes, recent: 0, attempt, stop: None, ended: &ended };
+        let case = Case {
+            terms,
+            progress: &progress,
+            settings: &settings,
+            retries_used,
+            failed_nodes,
+            recent: 0,
+            attempt,
+            had_go: true,
+            stop: None,
+            ended: &ended,
+        };
         assert_eq!(next(&case), then, "{ended:?} with {terms:?}");
         assert_eq!(next(&Case { stop: Some(&stop), ..case }), if_cancelled, "cancelled, {ended:?}");
     }
@@ -92,10 +105,13 @@ fn the_table_of_ends() {
     let one = AttemptNo::new(1);
     let case = Case {
         terms: &retried,
+        progress: &progress,
+        settings: &settings,
         retries_used: 0,
         failed_nodes: 0,
         recent: 0,
         attempt: one,
+        had_go: true,
         stop: None,
         ended: &ended,
     };
@@ -192,8 +208,6 @@ fn a_retry_waits_at_the_place_of_its_first_submission() {
     assert!(world.phase(first).is_waiting());
     assert_eq!((world.job(first).submitted_at, world.job(first).retries_used), (submitted, 1));
     assert_eq!(world.state.line.keys().next().map(|place| place.job), Some(first));
-    // Its GPU is not free before it is proven empty, another one is.
-    assert_eq!(world.try_place(first, AttemptNo::new(2), node, &[0]), Some(Dropped::GpuTaken));
     let second = world.place(first, node, &[1]);
     world.report(node, attempt, RankEvent::Freed);
     world.exit(node, second, 1);

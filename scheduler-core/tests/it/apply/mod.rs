@@ -8,3 +8,4 @@ mod nodes;
 mod requests;
 mod rights;
 mod submit;
+mod taking;
