@@ -5,13 +5,14 @@ use scheduler_core::command::{Command, DrainNode, NodeWord};
 use scheduler_core::id::NodeId;
 use scheduler_core::node::Urgency;
 use scheduler_core::principal::Actor;
+use scheduler_core::report::{self, Order};
 use scheduler_core::unit::Timestamp;
 use tonic::{Request, Status};
 
 use super::nodes::{find, heard};
 use crate::refusal;
 use crate::shared::{self, Admitted, Shared};
-use crate::views::{self, node};
+use crate::views::{self, Scene, node};
 use crate::write::{mark, write};
 
 /// Keeps new work from a node.
@@ -67,8 +68,8 @@ pub async fn drain(shared: &Shared, asked: Request<v1::DrainNodeRequest>) -> Res
     if message.preview {
         let read = shared.read(&caller, false).await?;
         let scene = shared.scene(&read);
-        let (id, record) = find(scene.state(), &message.name)?;
-        return Ok(views::drain::view(scene, id, record));
+        let order = Order { begins_at: begins_at.unwrap_or(scene.now).max(scene.now), urgency };
+        return outlook(scene, &message.name, order);
     }
     let body = v1::DrainNodeRequest { mark: None, ..message.clone() };
     let mark = mark(message.mark.as_ref(), "drain-node", &body)?;
@@ -77,8 +78,19 @@ pub async fn drain(shared: &Shared, asked: Request<v1::DrainNodeRequest>) -> Res
     let written = write(shared, Actor::Principal(caller.name.clone()), Some(mark), command, deadline).await?;
     let read = shared.after(written.index).await?;
     let scene = shared.scene(&read);
-    let (id, record) = find(scene.state(), &message.name)?;
-    Ok(views::drain::view(scene, id, record))
+    let (_, record) = find(scene.state(), &message.name)?;
+    let ordered =
+        record.drain.as_ref().map(|drain| Order { begins_at: drain.begins_at, urgency: drain.urgency });
+    outlook(scene, &message.name, ordered.unwrap_or(Order { begins_at: scene.now, urgency }))
+}
+
+/// Returns how a node gets empty under an order.
+fn outlook(scene: Scene<'_>, name: &str, order: Order) -> Result<v1::DrainView, Status> {
+    let (id, record) = find(scene.state(), name)?;
+    match report::empty_by_order(scene.state(), id, order, scene.now) {
+        Some(emptying) => Ok(views::drain::view(scene, record, order.begins_at, order.urgency, &emptying)),
+        None => Err(refusal::not_found(format!("there is no node `{name}`"))),
+    }
 }
 
 /// Returns the node of a name; one that this replica does not know yet is looked for in the newest state.

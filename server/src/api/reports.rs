@@ -1,9 +1,13 @@
 //! Questions that change nothing: a dry run, the bill of preemptions, capacity.
 
 use proto::v1;
+use scheduler_core::report::{self, By};
+use scheduler_core::unit::Timestamp;
 use tonic::{Request, Status};
 
+use crate::refusal;
 use crate::shared::Shared;
+use crate::views;
 
 /// Judges a submission and plans it, without submitting it.
 pub async fn plan_job(
@@ -16,8 +20,21 @@ pub async fn plan_job(
 
 /// Says what preemptions cost.
 pub async fn bill(shared: &Shared, asked: Request<v1::BillRequest>) -> Result<v1::BillView, Status> {
-    shared.admit(asked.metadata()).await?;
-    Err(Status::unimplemented("this version makes no bill"))
+    let caller = shared.admit(asked.metadata()).await?;
+    let message = asked.into_inner();
+    let by = views::bill::by(&message.by).ok_or_else(|| {
+        let what = "it is cause, tier, budget, user, size or basis";
+        refusal::bad(&proto::Error::bad("by", what))
+    })?;
+    let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
+    let scene = shared.scene(&read);
+    let since = message.since_at.map_or(Timestamp::ZERO, Timestamp::from_millis);
+    let make = || {
+        let bills = report::bill(scene.state(), scene.now, since, &[by]);
+        let known = report::bill(scene.state(), scene.now, since, &[By::Basis]);
+        views::bill::view(scene, by, &bills, &known)
+    };
+    shared.long_view(make).await
 }
 
 /// Says what is idle, and what becomes free when.
@@ -25,6 +42,10 @@ pub async fn capacity(
     shared: &Shared,
     asked: Request<v1::CapacityRequest>,
 ) -> Result<v1::CapacityView, Status> {
-    shared.admit(asked.metadata()).await?;
-    Err(Status::unimplemented("this version counts no capacity"))
+    let caller = shared.admit(asked.metadata()).await?;
+    let read = shared.read(&caller, asked.into_inner().read.unwrap_or_default().stale).await?;
+    let scene = shared.scene(&read);
+    let links = shared.linked(scene.state());
+    let make = || views::capacity::view(scene, &report::capacity(scene.state(), &links, scene.now));
+    shared.long_view(make).await
 }

@@ -170,7 +170,7 @@ struct Pending {
 
 /// What a link waits for.
 enum Woken {
-    Agent(FromAgent),
+    Agent(Box<FromAgent>),
     Set,
     Ack(u64),
     Ask(super::Ask),
@@ -192,7 +192,7 @@ impl Worker<'_> {
                 () = left(&mut leading, self.leading) => Woken::Over { redirect: true },
                 _ = stopping.wait_for(|stopping| *stopping) => Woken::Over { redirect: true },
                 message = from.message() => match message {
-                    Ok(Some(v1::AgentMessage { message: Some(message) })) => Woken::Agent(message),
+                    Ok(Some(v1::AgentMessage { message: Some(message) })) => Woken::Agent(Box::new(message)),
                     Ok(_) | Err(_) => Woken::Over { redirect: false },
                 },
                 Ok(()) = mailbox.set.changed() => Woken::Set,
@@ -200,7 +200,7 @@ impl Worker<'_> {
                 Some(ask) = mailbox.asks.recv() => Woken::Ask(ask),
             };
             let done = match woken {
-                Woken::Agent(message) => self.take(message, &mut pending).await,
+                Woken::Agent(message) => self.take(*message, &mut pending).await,
                 Woken::Set => self.send_set().await,
                 Woken::Ack(seq) => send(self.out, ToAgent::Ack(v1::ReportAck { seq })).await,
                 Woken::Ask(ask) => self.ask(ask, &mut pending).await,

@@ -3,7 +3,9 @@
 //! Who may see what is decided here too: arguments and environment's names are for the job's user alone, values of the
 //! environment are for nobody.
 
+pub mod bill;
 pub mod budget;
+pub mod capacity;
 pub mod cluster;
 pub mod cost;
 pub mod drain;

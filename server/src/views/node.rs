@@ -4,6 +4,7 @@ use proto::v1;
 use scheduler_core::id::NodeId;
 use scheduler_core::node::{Contact, Gpu, Node};
 use scheduler_core::queue;
+use scheduler_core::report;
 use scheduler_core::unit::Timestamp;
 
 use super::Scene;
@@ -62,7 +63,11 @@ pub fn view(scene: Scene<'_>, id: NodeId, node: &Node, heard: Heard) -> v1::Node
         drain_reason: node.drain.as_ref().map(|drain| drain.reason.clone()),
         drained_by: node.drain.as_ref().map(|drain| drain.who.to_string()),
         drain_begins_at: node.drain.as_ref().map(|drain| drain.begins_at.as_millis()),
-        empty_by_at: None,
+        empty_by_at: node
+            .drain
+            .as_ref()
+            .and_then(|_| report::empty_by(state, id, scene.now)?.at)
+            .map(Timestamp::as_millis),
         address: facts.and_then(|facts| facts.address.as_ref()).map(ToString::to_string),
     }
 }

@@ -197,5 +197,5 @@ fn giver(stop: &Stop) -> Option<String> {
 
 fn seconds(stop: &Stop) -> String {
     let ms = stop.grace.as_millis();
-    if ms % 1000 == 0 { format!("{} s", ms / 1000) } else { format!("{ms} ms") }
+    if ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{ms} ms") }
 }
