@@ -6,8 +6,8 @@ use alloc::string::String;
 use super::advance::advance;
 use super::context::Context;
 use super::{
-    adopt, batch, budgets, cancel, contact, facts, found, join, join_tokens, principals, reports, requests,
-    rights, safe_mode, submit,
+    adopt, batch, budgets, cancel, contact, cordon, drain, facts, found, hold, join, join_tokens, principals,
+    release, reports, requests, requeue, rights, safe_mode, saves, submit, uncordon, undrain,
 };
 use crate::command::{Answer, Code, Command, Entry, Outcome, Rejection};
 use crate::id::{LogIndex, Term};
@@ -58,14 +58,14 @@ pub(super) fn command(state: &mut State, cx: &Context<'_>, command: &Command) ->
         Command::Found(found) => found::found(state, found),
         Command::Submit(submit) => submit::submit(state, cx, submit),
         Command::Cancel(cancel) => cancel::cancel(state, cx, cancel),
-        Command::Hold(_)
-        | Command::Release(_)
-        | Command::Requeue(_)
-        | Command::Cordon(_)
-        | Command::Uncordon(_)
-        | Command::Drain(_)
-        | Command::Undrain(_)
-        | Command::Saves { .. } => DONE,
+        Command::Hold(word) => hold::hold(state, cx, word),
+        Command::Release(word) => release::release(state, cx, word),
+        Command::Requeue(word) => requeue::requeue(state, cx, word),
+        Command::Cordon(word) => cordon::cordon(state, cx, word),
+        Command::Uncordon(word) => uncordon::uncordon(state, cx, word),
+        Command::Drain(order) => drain::drain(state, cx, order),
+        Command::Undrain(word) => undrain::undrain(state, cx, word),
+        Command::Saves { node, saves } => saves::saves(state, cx, *node, saves),
         Command::ApplyBudgets(budgets) => budgets::apply_budgets(state, cx, budgets),
         Command::AddPrincipal(principal) => principals::add(state, cx, principal),
         Command::RevokePrincipal { name } => principals::revoke(state, cx, name),

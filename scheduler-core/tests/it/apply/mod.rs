@@ -2,9 +2,13 @@
 
 mod broken_laws;
 mod ends;
+mod gangs;
 mod histories;
+mod job_words;
 mod main_path;
+mod node_words;
 mod nodes;
+mod progress;
 mod requests;
 mod rights;
 mod submit;
