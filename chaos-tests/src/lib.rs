@@ -3,6 +3,7 @@
 //! ```text
 //!   tests/it (laws)     bin/bench (figures)
 //!         |                    |
+//!         +---> work: jobs that save, resume, listen or do not, and write down where they were and when
 //!         +---> lab: replicas, agents, shims, jobs as processes of this machine, ended by pid
 //!         +---> client: many callers in one process, one request id over all tries
 //!                              |
@@ -18,3 +19,4 @@
 pub mod bench;
 pub mod client;
 pub mod lab;
+pub mod work;

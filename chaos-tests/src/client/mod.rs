@@ -2,6 +2,7 @@
 
 mod call;
 mod request;
+mod words;
 
 pub use call::{Bearer, Client, Failed, refusal};
 pub use request::{fresh_mark, job, launch, script};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::parts::Parts;
 use super::process::Process;
@@ -89,6 +89,24 @@ impl Agent {
         }
         command.env("BURSAR_FAKE_NVML_STATE", &self.nvml_state).env("BURSAR_LOG", "info");
         Process::start(command, &self.log)
+    }
+
+    /// Puts a process on a GPU that no job has to do with, or takes it off again.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    ///
+    /// # Panics
+    /// When there is no such GPU.
+    pub fn occupy(&self, slot: usize, pid: Option<u32>) -> Result<()> {
+        let text = fs::read(&self.nvml_state).context("failed to read a node's GPUs")?;
+        let mut state: Value = serde_json::from_slice(&text).context("a node's GPUs are no JSON")?;
+        let processes: Vec<Value> =
+            pid.into_iter().map(|pid| json!({ "pid": pid, "memory": 1 << 30 })).collect();
+        state["gpus"][slot]["processes"] = processes.into();
+        let fresh = self.nvml_state.with_extension("new");
+        fs::write(&fresh, state.to_string()).context("failed to write a node's GPUs")?;
+        fs::rename(&fresh, &self.nvml_state).context("failed to replace a node's GPUs")
     }
 
     /// Kills it at once.

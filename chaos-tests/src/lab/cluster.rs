@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fs, io};
 
 use anyhow::{Context as _, Result, ensure};
+use proto::v1::JobRequest;
 use serde_json::Value;
 use tokio::runtime::{Handle, Runtime};
 
@@ -19,6 +20,7 @@ use super::replica::Replica;
 use super::said::Said;
 use super::wait::{try_until, until};
 use crate::client::Client;
+use crate::work::Work;
 
 /// The name of the first principal.
 pub const ADMIN: &str = "ops";
@@ -321,6 +323,17 @@ impl Lab {
         args.push("--");
         args.extend(command.iter().map(String::as_str));
         Ok((self.bursar_as(user, &args).number(), gate))
+    }
+
+    /// Submits a job that does what `words` say (see [`Work::launch`]), and returns its number.
+    ///
+    /// # Errors
+    /// When its journal cannot be made, or it is refused.
+    pub fn submit_work(&self, client: &Client, job: JobRequest, words: &[&str]) -> Result<(u32, Work)> {
+        let name = self.fresh(&job.name);
+        let work = Work::new(&self.folder, &name)?;
+        let number = self.block_on(client.submit_new(JobRequest { name, ..job }, work.launch(words)))?;
+        Ok((number, work))
     }
 
     /// Returns a name that no other call returned.

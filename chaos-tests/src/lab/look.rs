@@ -2,6 +2,7 @@
 
 use super::cluster::{ADMIN, Lab};
 use super::wait::until;
+use crate::work::{lines_in, overlaps};
 
 /// What one replica says it has applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +31,8 @@ impl Lab {
     }
 
     /// Checks what has to hold at rest whatever happened before: replicas that applied the same hold the same, every
-    /// GPU is in one class, and no invariant was broken.
+    /// GPU is in one class, no invariant was broken, and by the processes' own journals no GPU was ever with two
+    /// attempts at once.
     ///
     /// # Panics
     /// When it does not hold.
@@ -49,5 +51,7 @@ impl Lab {
                 + pool.changing;
             assert_eq!(sum, pool.gpus, "{pool:?}");
         }
+        let lines = lines_in(self.folder()).expect("the journals are ours and stay");
+        assert_eq!(overlaps(&lines), [] as [String; 0], "GPUs were with two attempts at once");
     }
 }

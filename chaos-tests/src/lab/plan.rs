@@ -64,6 +64,29 @@ impl Plan {
         }
     }
 
+    /// As [`Plan::usual`], where a law about preemption takes seconds: a window of seconds, so that a budget that has
+    /// everything is over its share within one, and graces as short.
+    pub fn contended() -> Self {
+        let settings = [
+            "window=20s",
+            "grace=2s",
+            "free_grace=2s",
+            "cancel_grace=2s",
+            "rank_grace=2s",
+            "start_limit=8s",
+            "restart_guess=500ms",
+            "free_backoff=500ms",
+            "free_backoff_max=4s",
+            "recheck=500ms",
+            "beat=500ms",
+            "silent_after=10s",
+            "unreachable_after=12s",
+            "launch_backoff=300ms",
+            "launch_backoff_max=2s",
+        ];
+        Self { settings: settings.map(String::from).to_vec(), ..Self::usual() }
+    }
+
     /// One replica, no node.
     pub fn small() -> Self {
         Self { replicas: 1, nodes: Vec::new(), ..Self::usual() }
