@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use super::load::{backlog, caller};
 use super::memory::{own_mib, resident_mib};
 use super::rows::{Figures, quantile, rate};
-use super::scripted::Scripted;
+use super::scripted::{Life, Scripted};
 use crate::lab::{ADMIN, Agent, DEADLINE, Lab, alive, children, parent, try_until};
 
 /// Returns how many placements a second were adopted while a backlog of `count` jobs went through.
@@ -51,7 +51,7 @@ pub fn null(figures: &mut Figures, lab: &mut Lab, count: usize) -> Result<()> {
     const NODES: usize = 16;
     lab.agents.iter_mut().for_each(Agent::kill);
     backlog(lab, count, "true", DEADLINE * 3)?;
-    let nodes = (0..NODES).map(|n| Scripted::join(lab, n)).collect::<Result<Vec<_>>>()?;
+    let nodes = (0..NODES).map(|n| Scripted::join(lab, n, Life::Short)).collect::<Result<Vec<_>>>()?;
     let rate = placements_a_second(lab, count)?;
     figures.at_least("placements adopted from a backlog, null executor", rate, "1/s", 500.0);
     drop(nodes);

@@ -41,17 +41,25 @@ impl Clock {
     /// # Errors
     /// When no replica answers.
     pub async fn read(client: &Client) -> Result<Self> {
+        let asked = Instant::now();
         let hello = client.hello().await?;
-        Ok(Self { time: hello.cluster_time_at, read: Instant::now() })
+        // It was read on the way: in the middle, as far as anyone knows.
+        Ok(Self { time: hello.cluster_time_at, read: asked + asked.elapsed() / 2 })
     }
 
-    /// Returns a free-tier submission that is made now.
+    /// Returns the cluster time at a moment.
+    #[must_use]
+    pub fn at(&self, moment: Instant) -> u64 {
+        let passed = moment.saturating_duration_since(self.read).as_millis();
+        self.time.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
+
+    /// Returns a submission that is made now.
     ///
     /// # Errors
     /// When the system gives no random bytes.
     pub fn request(&self, job: JobRequest, launch: Launch) -> Result<SubmitRequest> {
-        let passed = u64::try_from(self.read.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let mark = fresh_mark(self.time.saturating_add(passed))?;
+        let mark = fresh_mark(self.at(Instant::now()))?;
         Ok(SubmitRequest { mark: Some(mark), job: Some(job), launch: Some(launch) })
     }
 }
@@ -96,6 +104,14 @@ pub fn submissions_a_second(lab: &Lab, clients: usize, span: Duration) -> Result
 /// # Errors
 /// When a call fails.
 pub fn backlog(lab: &Lab, count: usize, line: &str, patience: Duration) -> Result<()> {
+    fill(lab, count, &job("backlog", "a", 1, 0), &script(line), patience)
+}
+
+/// Submits `count` equal jobs as fast as 64 callers can, for at most so long.
+///
+/// # Errors
+/// When a call fails.
+pub fn fill(lab: &Lab, count: usize, job: &JobRequest, launch: &Launch, patience: Duration) -> Result<()> {
     const AT_ONCE: usize = 64;
     let leader = lab.leader();
     let callers = (0..CALLERS).map(|n| lab.client(&caller(n))).collect::<Result<Vec<_>>>()?;
@@ -104,10 +120,10 @@ pub fn backlog(lab: &Lab, count: usize, line: &str, patience: Duration) -> Resul
     let tasks: Vec<_> = (0..AT_ONCE)
         .map(|n| {
             let (client, next) = (callers[n % CALLERS].from_replica(leader), Arc::clone(&next));
-            let launch = script(line);
+            let (job, launch) = (job.clone(), launch.clone());
             lab.handle().spawn(async move {
                 while next.fetch_add(1, Ordering::Relaxed) < count && begun.elapsed() < patience {
-                    client.submit(&clock.request(job("backlog", "a", 1, 0), launch.clone())?).await?;
+                    client.submit(&clock.request(job.clone(), launch.clone())?).await?;
                 }
                 anyhow::Ok(())
             })

@@ -5,12 +5,14 @@ mod disk;
 mod failover;
 mod load;
 mod memory;
+mod preempt;
 mod rows;
 mod scripted;
 mod start;
 mod submit;
 
 pub use failover::failover;
+pub use preempt::preempt;
 pub use rows::{Figures, quantile};
 pub use start::{boot_nanos, stamp};
 pub use submit::submit;

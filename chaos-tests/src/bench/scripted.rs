@@ -1,7 +1,8 @@
-//! A node without processes: it says at once that what it was told to run has started and ended.
+//! A node without processes: it says at once that what it was told to run has started, and that it ended, or stays until
+//! it is told to end.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use proto::v1::agent_link_client::AgentLinkClient;
@@ -10,13 +11,13 @@ use proto::v1::assignment::Order;
 use proto::v1::report::Event;
 use proto::v1::server_message::Message as FromServer;
 use proto::v1::{self, AgentMessage};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Request;
 use tonic::transport::Endpoint;
 
-use crate::lab::Lab;
+use crate::lab::{ADMIN, Lab};
 
 const GPUS: u32 = 8;
 /// Messages on their way.
@@ -28,8 +29,35 @@ pub struct Scripted {
     task: JoinHandle<()>,
 }
 
+/// What a node does with jobs, and whom it tells.
+#[derive(Debug, Clone)]
+pub enum Life {
+    /// Each ends as soon as it has started.
+    Short,
+    /// Each stays until it is told to end, and leaves at once then; those of the budget `but` end as soon as they have
+    /// started.
+    Long {
+        /// Whose jobs do not stay.
+        but: String,
+        /// Hears of every order to run or to stop.
+        heard: UnboundedSender<Heard>,
+    },
+}
+
+/// An order as it came.
+#[derive(Debug, Clone, Copy)]
+pub struct Heard {
+    /// Of which job.
+    pub job: u32,
+    /// To run, and not to stop.
+    pub is_run: bool,
+    /// When.
+    pub at: Instant,
+}
+
 /// Who the node is.
 struct Node {
+    life: Life,
     servers: Vec<String>,
     credential: String,
     joined: v1::JoinReply,
@@ -41,18 +69,15 @@ impl Scripted {
     ///
     /// # Errors
     /// When it is refused.
-    ///
-    /// # Panics
-    /// When its token is refused.
-    pub fn join(lab: &Lab, n: usize) -> Result<Self> {
+    pub fn join(lab: &Lab, n: usize, life: Life) -> Result<Self> {
         let name = format!("scripted-{n:02}");
-        let token = lab.bursar(&["node", "token", &name]).ok().out;
+        let token = secret()?;
         let servers: Vec<String> = lab.replicas.iter().map(|replica| replica.client.clone()).collect();
-        let mut random = [0; 32];
-        getrandom::fill(&mut random).context("the system gives no random bytes")?;
-        let credential = blake3::Hash::from_bytes(random).to_hex().to_string();
+        let admin = lab.client(ADMIN)?;
+        lab.block_on(admin.node_token(&name, blake3::hash(token.as_bytes()).as_bytes()))?;
+        let credential = secret()?;
         let request = v1::JoinRequest {
-            token: token.trim().to_owned(),
+            token,
             name: name.clone(),
             machine: format!("{n:032x}"),
             credential_hash: blake3::hash(credential.as_bytes()).as_bytes().to_vec(),
@@ -62,7 +87,7 @@ impl Scripted {
             let joined = AgentLinkClient::new(channel).join(request).await;
             joined.with_context(|| format!("{name} may not join"))
         })?;
-        let node = Node { servers, credential, joined: joined.into_inner(), boot: format!("boot-{n}") };
+        let node = Node { life, servers, credential, joined: joined.into_inner(), boot: format!("boot-{n}") };
         let task = lab.handle().spawn(async move { node.serve().await });
         Ok(Self { task })
     }
@@ -72,6 +97,13 @@ impl Drop for Scripted {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// Returns a text that nobody guesses.
+fn secret() -> Result<String> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).context("the system gives no random bytes")?;
+    Ok(blake3::Hash::from_bytes(random).to_hex().to_string())
 }
 
 fn endpoint(address: &str) -> Result<Endpoint> {
@@ -101,7 +133,7 @@ impl Node {
         let link = AgentLinkClient::new(channel).link(request).await;
         let mut link = link.context("failed to link")?.into_inner();
         let (mut beat, mut n, mut seq) = (Duration::from_millis(500), 0, 0);
-        let mut done = BTreeSet::new();
+        let mut known = BTreeMap::new();
         loop {
             let message = tokio::select! {
                 message = link.message() => message.context("the link broke")?,
@@ -115,7 +147,7 @@ impl Node {
             match message.context("the link ended")?.message {
                 Some(FromServer::Welcome(welcome)) => beat = Duration::from_millis(welcome.beat_ms / 2),
                 Some(FromServer::Assignments(set)) => {
-                    let reports = reports(&set, &mut done);
+                    let reports = self.life.reports(&set, &mut known);
                     if !reports.is_empty() {
                         seq += 1;
                         let message = Some(ToServer::Reports(v1::ReportBatch { seq, reports }));
@@ -162,24 +194,56 @@ impl Node {
     }
 }
 
-/// Returns the whole life of everything in a set that is new.
-fn reports(set: &v1::Assignments, done: &mut BTreeSet<(u32, u32)>) -> Vec<v1::Report> {
-    let mut reports = Vec::new();
-    for item in &set.items {
-        let is_run = matches!(item.order, Some(Order::Run(_)));
-        if !is_run || !done.insert((item.job, item.attempt)) {
-            continue;
+/// Whether a job that was started has ended.
+type Known = BTreeMap<(u32, u32), bool>;
+
+impl Life {
+    /// Returns what is to be said of a set: every start and every end that is new.
+    fn reports(&self, set: &v1::Assignments, known: &mut Known) -> Vec<v1::Report> {
+        let mut reports = Vec::new();
+        for item in &set.items {
+            let id = (item.job, item.attempt);
+            let mut events = Vec::new();
+            match &item.order {
+                Some(Order::Run(_)) if !known.contains_key(&id) => {
+                    self.tell(item.job, true);
+                    let is_over = self.is_short(&item.budget);
+                    known.insert(id, is_over);
+                    events.push(Event::Started(v1::Started {}));
+                    events.extend(is_over.then(|| ended(v1::EndedBy::Itself)).into_iter().flatten());
+                }
+                Some(Order::Stop(stop)) if known.get(&id) != Some(&true) => {
+                    self.tell(item.job, false);
+                    known.insert(id, true);
+                    events.extend(ended(if stop.notice { v1::EndedBy::Notice } else { v1::EndedBy::Stop }));
+                }
+                Some(Order::Run(_) | Order::Stop(_) | Order::Clear(_) | Order::Prepare(_)) | None => {}
+            }
+            let (job, attempt, rank, at) = (item.job, item.attempt, item.rank, set.cluster_time_at);
+            let report = |event| v1::Report { job, attempt, rank, at, event: Some(event) };
+            reports.extend(events.into_iter().map(report));
         }
-        let code = v1::Exit { exit: Some(v1::exit::Exit::Code(0)) };
-        let exited = v1::Exited { exit: Some(code), by: v1::EndedBy::Itself.into(), saved_at: None };
-        let events = [Event::Started(v1::Started {}), Event::Exited(exited), Event::Freed(v1::Freed {})];
-        reports.extend(events.into_iter().map(|event| v1::Report {
-            job: item.job,
-            attempt: item.attempt,
-            rank: item.rank,
-            at: set.cluster_time_at,
-            event: Some(event),
-        }));
+        reports
     }
-    reports
+
+    fn is_short(&self, budget: &str) -> bool {
+        match self {
+            Self::Short => true,
+            Self::Long { but, .. } => budget == but,
+        }
+    }
+
+    fn tell(&self, job: u32, is_run: bool) {
+        match self {
+            Self::Short => {}
+            // Nobody may listen any more.
+            Self::Long { heard, .. } => drop(heard.send(Heard { job, is_run, at: Instant::now() })),
+        }
+    }
+}
+
+/// Returns the end of a process that is gone at once.
+fn ended(by: v1::EndedBy) -> [Event; 2] {
+    let exit = Some(v1::Exit { exit: Some(v1::exit::Exit::Code(0)) });
+    [Event::Exited(v1::Exited { exit, by: by.into(), saved_at: None }), Event::Freed(v1::Freed {})]
 }

@@ -31,6 +31,12 @@ pub const BENCHES: &[Bench] = &[
         measures: "leader killed to next acknowledged write, three real replicas",
     },
     Bench {
+        name: "preempt",
+        package: "chaos-tests",
+        program: "bench",
+        measures: "a job that takes GPUs on a full cluster of 1,024: to the notice, to the GPUs, to its start",
+    },
+    Bench {
         name: "submit",
         package: "chaos-tests",
         program: "bench",
