@@ -5,6 +5,7 @@ use core::ops::ControlFlow;
 
 use crate::decision::{UseOf, Why};
 use crate::id::{BudgetId, JobId, Label, Name};
+use crate::job::Job;
 use crate::plan::{Ask, Line, pools, walk};
 use crate::spec::Tier;
 use crate::state::State;
@@ -75,7 +76,7 @@ fn place_in(state: &State, pool: &Name, job: JobId, now: Timestamp, limit: u32) 
             return ControlFlow::Break(());
         }
         before = before.saturating_add(1);
-        gpus_ahead = gpus_ahead.saturating_add(ask.job.terms.shape.gpus_per_node.get());
+        gpus_ahead = gpus_ahead.saturating_add(gpus(ask.job));
         if ahead.len() < AHEAD_SHOWN {
             ahead.push(one(line, &ask, mine.budget));
         }
@@ -90,8 +91,12 @@ fn one(line: &Line<'_>, ask: &Ask<'_>, mine: BudgetId) -> Ahead {
         job: ask.id,
         name: ask.job.name.clone(),
         budget: ask.job.budget,
-        gpus: ask.job.terms.shape.gpus_per_node.get(),
+        gpus: gpus(ask.job),
         tier: ask.job.terms.tier,
         parted: line.parting(mine),
     }
+}
+
+fn gpus(job: &Job) -> u32 {
+    job.terms.shape.nodes.saturating_mul(job.terms.shape.gpus_per_node.get())
 }

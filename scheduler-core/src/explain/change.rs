@@ -1,16 +1,20 @@
 //! What would change a wait: the plan itself is asked, on a view with the change made.
 
+use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Outlook;
+use super::closed::Closed;
+use super::right::Kept;
+use super::{Outlook, words};
 use crate::id::{JobId, Term};
 use crate::job::Job;
+use crate::lifecycle::phase::place_of;
 use crate::node::Contact;
 use crate::plan::{Links, plan};
 use crate::spec::{Tier, Turn};
-use crate::state::{InLine, State};
+use crate::state::State;
 use crate::unit::{GpuCount, Span, Timestamp};
 
 /// Returns what would start the job now, and what would not, one line each.
@@ -27,13 +31,20 @@ pub(super) fn would_change(
         lines.push(if starts { format!("{what}: starts now") } else { format!("{what}: no effect now") });
     };
     let asks = Asking { state, links, id, now };
-    let wanted = job.terms.shape.gpus_per_node.get();
-    if !outlook.fits_now && (1..wanted).contains(&outlook.most_idle) {
-        let fewer = outlook.most_idle;
+    let shape = &job.terms.shape;
+    let (wanted, nodes) = (shape.gpus_per_node.get(), shape.nodes);
+    if !outlook.fits_now && nodes == 1 && (1..wanted).contains(&outlook.most_now) {
+        let fewer = outlook.most_now;
         let starts = asks.with(|job| job.terms.shape.gpus_per_node = GpuCount::new(fewer));
         say(format!("{fewer} GPUs instead of {wanted}"), starts);
     }
-    if let Some(kind) = &job.terms.shape.gpu_type {
+    if !outlook.fits_now && (1..nodes).contains(&outlook.nodes_now) {
+        let fewer = outlook.nodes_now;
+        let starts = asks.with(|job| job.terms.shape.nodes = fewer);
+        let on = if fewer == 1 { "1 node".to_owned() } else { format!("{fewer} nodes") };
+        say(format!("{wanted} GPUs on {on} instead of {nodes}"), starts);
+    }
+    if let Some(kind) = &shape.gpu_type {
         say(format!("any GPU type instead of {kind}"), asks.with(|job| job.terms.shape.gpu_type = None));
     }
     if let Some(pool) = &job.terms.cluster {
@@ -46,15 +57,33 @@ pub(super) fn would_change(
         };
         say(String::from("a minimum runtime, which is charged"), asks.with(funded));
     }
-    if outlook.shut.iter().any(|(_, _, idle)| *idle >= wanted) {
+    if let Some(shorter) = before_window(state, outlook, job, now) {
+        let starts = asks.with(|job| job.terms.min_runtime = shorter);
+        say(format!("a minimum runtime of {}, over before the drain", words::span(shorter)), starts);
+    }
+    if outlook.closed.iter().any(|(_, _, idle)| *idle >= wanted) {
         say(String::from("the return of nodes that take no work now"), asks.with_nodes_back());
     }
-    match outlook.fits_now {
+    let is_ordered = outlook.fits_now || outlook.kept.values().any(|(_, kept)| *kept == Kept::SameBudget);
+    match is_ordered {
+        true if job.terms.turn == Turn::First => {}
         true => say(String::from("to be first in its budget"), asks.with(|job| job.terms.turn = Turn::First)),
-        false => lines
+        false if outlook.kept.is_empty() => lines
             .push(String::from("its budget or turn: no effect now, the GPUs are not contested but occupied")),
+        false => {}
     }
     lines
+}
+
+/// Returns the longest minimum runtime that would be over before a drain to come, where that keeps the job away.
+fn before_window(state: &State, outlook: &Outlook, job: &Job, now: Timestamp) -> Option<Span> {
+    let windows = outlook.closed.iter().filter_map(|(_, closed, _)| match closed {
+        Closed::Window { begins, .. } => Some(*begins),
+        _ => None,
+    });
+    let left = windows.max()?.since(now.plus(state.meta.settings.start_limit));
+    let minutes = Span::from_mins(left.as_millis() / 60_000);
+    (!minutes.is_zero() && minutes < job.terms.min_runtime).then_some(minutes)
 }
 
 struct Asking<'a> {
@@ -69,9 +98,9 @@ impl Asking<'_> {
     fn with(&self, change: impl FnOnce(&mut Job)) -> bool {
         let mut view = self.state.clone();
         let Some(job) = view.jobs.get_mut(&self.id) else { return false };
-        let before = in_line(self.id, job);
+        let before = place_of(self.id, job);
         change(job);
-        let after = in_line(self.id, job);
+        let after = place_of(self.id, job);
         view.line.remove(&before);
         view.line.insert(after, ());
         self.starts(&view, self.links)
@@ -86,6 +115,8 @@ impl Asking<'_> {
             let Some(node) = view.nodes.get_mut(id) else { continue };
             node.contact = Contact::Ready;
             node.backoff_until = None;
+            node.cordon = None;
+            node.drain = None;
             links.add(*id);
         }
         self.starts(&view, &links)
@@ -94,15 +125,5 @@ impl Asking<'_> {
     fn starts(&self, view: &State, links: &Links) -> bool {
         let plan = plan(view, links, self.now, Term::new(0));
         plan.decisions.iter().any(|start| start.job == self.id)
-    }
-}
-
-fn in_line(id: JobId, job: &Job) -> InLine {
-    InLine {
-        budget: job.budget,
-        tier: job.terms.tier,
-        turn: job.terms.turn,
-        submitted_at: job.submitted_at,
-        job: id,
     }
 }

@@ -1,25 +1,31 @@
-//! The explanation of one job.
+//! The explanation of one job, or of one of its attempts.
 
-use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::change::would_change;
-use super::{Decided, Outlook, Place, Queued, Reason, Stage, decision, place, reasons, standing};
-use crate::id::{AttemptId, BudgetId, DecisionId, JobId, Label, LogIndex, Name, Term};
+use super::facts::{self, Group, fact, needs};
+use super::preempted::{Preempted, preempted};
+use super::run::Run;
+use super::takers::{Taker, takers};
+use super::{Cost, Decided, Eyes, Outlook, Place, Queued, Reason, Stage, decision, place, reasons};
+use super::{standing, starting, words};
+use crate::decision::Right;
+use crate::id::{AttemptId, BudgetId, JobId, Label, LogIndex, Name, Term};
 use crate::job::{Attempt, Job, Phase};
-use crate::plan::{Class, Links, Shut, plan};
-use crate::spec::Tier;
+use crate::plan::{Links, plan};
 use crate::state::State;
-use crate::unit::{ChargeMillis, Span, Timestamp};
+use crate::unit::Timestamp;
 
 /// Everything that explains where a job stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// Which job.
     pub job: JobId,
+    /// Which of its attempts, if it is about one: the live one, or the one that was asked for.
+    pub attempt: Option<AttemptId>,
     /// Its name.
     pub name: Label,
     /// Whose it is.
@@ -38,46 +44,27 @@ pub struct Explanation {
     pub facts: Vec<Group>,
     /// Its place in line and who is ahead, while it waits.
     pub place: Option<Place>,
+    /// While it waits: the earliest moment at which enough GPUs are idle or past their protection, if that is known and
+    /// still to come. Not a promise: whoever goes first may need them.
+    pub earliest: Option<Timestamp>,
     /// When nobody protects it any more, while it is protected or after it was.
     pub protected_until: Option<Timestamp>,
     /// The decision that placed its latest attempt.
     pub decided: Option<Decided>,
+    /// How its latest attempt gives way or gave way, if it does or did: of a job that has no other since.
+    pub preempted: Option<Preempted>,
+    /// Who could take its GPUs, while nobody protects it.
+    pub takers: Vec<Taker>,
+    /// What a preemption would cost now, while it has processes and was told nothing.
+    pub cost_now: Option<Cost>,
     /// What would start it now and what would not.
     pub would_change: Vec<String>,
+    /// What might have kept its preemption from happening, or made it cheaper.
+    pub could_help: Vec<String>,
     /// The entry up to which this is true.
     pub as_of: LogIndex,
     /// The moment for which it is.
     pub at: Timestamp,
-}
-
-/// Facts under one title.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
-    /// What they are about.
-    pub title: &'static str,
-    /// In order.
-    pub facts: Vec<Fact>,
-}
-
-/// One fact.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fact {
-    /// What.
-    pub what: String,
-    /// How much, or which.
-    pub value: String,
-    /// The moment that belongs to it.
-    pub at: Option<Timestamp>,
-}
-
-fn fact(what: impl Into<String>, value: impl ToString) -> Fact {
-    Fact { what: what.into(), value: value.to_string(), at: None }
-}
-
-impl Fact {
-    fn at(self, at: impl Into<Option<Timestamp>>) -> Self {
-        Self { at: at.into(), ..self }
-    }
 }
 
 /// Explains a job; none if state does not have it.
@@ -86,18 +73,74 @@ pub fn job(state: &State, links: &Links, id: JobId, now: Timestamp) -> Option<Ex
     let record = state.jobs.get(&id)?;
     let mut explanation = match &record.phase {
         Phase::Waiting { since } => waits(state, links, id, record, *since, now),
-        Phase::Held { .. } | Phase::Live(_) | Phase::Ended { .. } => stands(state, id, record, now)?,
+        Phase::Held { .. } | Phase::Live(_) | Phase::Ended { .. } => stands(state, links, id, record, now)?,
     };
+    let latest = Run::latest(state, id, record, now);
+    if let Some(run) = &latest {
+        last_run(state, &mut explanation, record, run);
+        explanation.decided = decision(state, run.decision);
+    }
+    explanation.facts.extend(facts::not_empty(state, id));
     let stage = explanation.stage.as_str();
     let first = explanation.reasons.first().map_or("", |reason| reason.sentence.as_str());
-    explanation.sentence = format!("{id} {} is {stage}: {first}", record.name);
-    explanation.decided = latest_decision(state, id, record).and_then(|id| decision(state, id));
+    let before = match &explanation.preempted {
+        Some(preempted) if explanation.stage != Stage::Stopping => {
+            format!("; {} was preempted{}", preempted.attempt, for_whom(state, preempted))
+        }
+        Some(_) | None => String::new(),
+    };
+    explanation.sentence = format!("{id} {} is {stage}: {first}{before}", record.name);
     Some(explanation)
+}
+
+/// Explains one attempt of a job: the job itself, if the attempt is live. None if state does not have it.
+#[must_use]
+pub fn attempt(state: &State, links: &Links, id: AttemptId, now: Timestamp) -> Option<Explanation> {
+    let record = state.jobs.get(&id.job)?;
+    if record.phase == Phase::Live(id.no) {
+        return job(state, links, id.job, now);
+    }
+    let run = Run::of(state, id, now)?;
+    let how = run.ended?;
+    let mut explanation = blank(state, id.job, record, now);
+    explanation.attempt = Some(id);
+    (explanation.stage, explanation.since) = (Stage::Ended, how.at);
+    explanation.reasons = vec![standing::attempt_ended(state, record, run.stop, how)];
+    explanation.facts.extend(facts::ended(state, &run, "its run"));
+    gave_way(state, &mut explanation, record, &run);
+    explanation.protected_until = run.protected_until;
+    if run.has_gpus {
+        explanation.facts.extend(facts::not_empty(state, id.job));
+    }
+    explanation.decided = decision(state, run.decision);
+    let first = explanation.reasons.first().map_or("", |reason| reason.sentence.as_str());
+    explanation.sentence = format!("{id} {} has ended: {first}; {}", record.name, since_then(id, record));
+    Some(explanation)
+}
+
+/// Returns what became of the job after one of its attempts.
+fn since_then(id: AttemptId, job: &Job) -> String {
+    let later = job.past.iter().map(|past| past.no).find(|no| *no > id.no);
+    match (&job.phase, later) {
+        (Phase::Live(no), later) => {
+            format!("the job was started again as {}.{}", id.job, later.unwrap_or(*no))
+        }
+        (_, Some(later)) => format!("the job was started again as {}.{later}", id.job),
+        (Phase::Waiting { .. }, None) => String::from("the job waits again"),
+        (Phase::Held { .. }, None) => String::from("the job is held"),
+        (Phase::Ended { .. }, None) => String::from("the job ended with it"),
+    }
+}
+
+fn for_whom(state: &State, preempted: &Preempted) -> String {
+    let taken = preempted.taken.as_ref();
+    taken.map_or_else(String::new, |taken| format!(" for {}", super::preempted::taker(state, taken)))
 }
 
 fn blank(state: &State, id: JobId, job: &Job, now: Timestamp) -> Explanation {
     Explanation {
         job: id,
+        attempt: None,
         name: job.name.clone(),
         user: job.user.clone(),
         budget: job.budget,
@@ -107,9 +150,14 @@ fn blank(state: &State, id: JobId, job: &Job, now: Timestamp) -> Explanation {
         sentence: String::new(),
         facts: vec![needs(job)],
         place: None,
+        earliest: None,
         protected_until: None,
         decided: None,
+        preempted: None,
+        takers: Vec::new(),
+        cost_now: None,
         would_change: Vec::new(),
+        could_help: Vec::new(),
         as_of: state.meta.index,
         at: now,
     }
@@ -126,136 +174,113 @@ fn waits(
     let mut explanation = Explanation { since, ..blank(state, id, job, now) };
     let place = place(state, id, now);
     let outlook = place.as_ref().map_or_else(Outlook::default, |place| {
-        Outlook::of(state, &place.pool, links, &Class::of(state, job), now)
+        Outlook::of(state, &place.pool, links, id, &Eyes::of(state, id, job), now)
     });
     let planned = plan(state, links, now, Term::new(0));
     let queued = Queued {
         job,
         pool: place.as_ref().map(|place| &place.pool),
         ahead: place.as_ref().map_or(0, |place| place.place.saturating_sub(1)),
-        is_planned: planned.decisions.iter().any(|start| start.job == id),
+        planned: planned.decisions.iter().find(|start| start.job == id),
     };
     explanation.reasons = reasons(state, &queued, &outlook);
-    explanation
-        .facts
-        .push(Group { title: "what it may use now", facts: vec![fact("idle GPUs", outlook.idle)] });
-    explanation.facts.push(Group { title: "what it may not use", facts: unusable(state, &outlook) });
-    if !queued.is_planned {
+    explanation.facts.push(facts::usable(state, &outlook));
+    explanation.facts.push(facts::unusable(state, &outlook));
+    if queued.planned.is_none() {
+        explanation.earliest = outlook.unprotected_at.filter(|at| now < *at);
         explanation.would_change = would_change(state, links, id, &outlook, now);
     }
     explanation.place = place;
     explanation
 }
 
-fn stands(state: &State, id: JobId, job: &Job, now: Timestamp) -> Option<Explanation> {
+fn stands(state: &State, links: &Links, id: JobId, job: &Job, now: Timestamp) -> Option<Explanation> {
     let standing = standing(state, id, job, now)?;
     let mut explanation = blank(state, id, job, now);
     explanation.stage = standing.stage;
     explanation.since = standing.since;
-    explanation.reasons = vec![standing.reason];
-    if let Phase::Live(no) = job.phase
-        && let Some(attempt) = state.attempts.get(&AttemptId { job: id, no })
-    {
-        explanation.protected_until = attempt.protected_until();
-        let facts = run(state, AttemptId { job: id, no }, job, attempt, now);
-        explanation.facts.push(Group { title: "its run", facts });
-    }
-    if let Some(last) = job.past.last().filter(|_| standing.stage == Stage::Ended) {
-        let names = last.nodes.iter().filter_map(|node| Some(state.nodes.get(node)?.name.as_str()));
-        let node = names.collect::<Vec<_>>().join(", ");
-        let facts = vec![
-            fact("attempt", format!("{id}.{}", last.no)).at(last.placed_at),
-            fact("node", node),
-            fact("started", "").at(last.started_at),
-            fact("ended", "").at(last.ended.at),
-            fact("charged in all", gpu_hours(job.charged)),
-        ];
-        explanation.facts.push(Group { title: "its last run", facts });
+    explanation.reasons = [vec![standing.reason], standing.more].concat();
+    if let Phase::Live(no) = job.phase {
+        let id = AttemptId { job: id, no };
+        if let Some(attempt) = state.attempts.get(&id) {
+            lives(state, links, &mut explanation, (id, job, attempt));
+        }
     }
     Some(explanation)
 }
 
-fn needs(job: &Job) -> Group {
-    let shape = &job.terms.shape;
-    let kind = shape.gpu_type.as_ref().map_or_else(String::new, |kind| format!(" x {kind}"));
-    let place = if shape.nodes == 1 { "on one node" } else { "on each node" };
-    let mut facts = vec![fact("GPUs", format!("{}{kind} {place}", shape.gpus_per_node))];
-    facts.extend(shape.cpus.map(|cpus| fact("cores", cpus)));
-    facts.extend(shape.memory.map(|memory| fact("memory in bytes", memory.get())));
-    facts.extend(job.terms.cluster.as_ref().map(|pool| fact("cluster", pool)));
-    facts.push(match job.terms.tier {
-        Tier::Funded => fact("protection", span(job.terms.min_runtime)),
-        Tier::Free => fact("tier", "free: not charged, never protected"),
-    });
-    Group { title: "what it needs", facts }
-}
-
-fn unusable(state: &State, outlook: &Outlook) -> Vec<Fact> {
-    let counted = [
-        fact("protected", outlook.protected).at(outlook.next_end),
-        fact("past their protection, not taken back yet", outlook.interruptible),
-        fact("free tier, not taken back yet", outlook.free_tier),
-        fact("starting or being cleared", outlook.changing),
-        fact("on nodes where its launch failed", outlook.barred),
-        fact("of another type, or on nodes too small", outlook.unfit),
-    ];
-    let mut facts: Vec<Fact> = counted.into_iter().filter(|fact| fact.value != "0").collect();
-    for (id, why, idle) in &outlook.shut {
-        let name = state.nodes.get(id).map_or_else(String::new, |node| node.name.to_string());
-        let (what, at) = match why {
-            Shut::Joined => ("has not said what it is yet", None),
-            Shut::Unreachable { since } => ("unreachable since", Some(*since)),
-            Shut::Silent => ("no link to the leader", None),
-            Shut::Backoff { until } => ("waits after a failed launch until", Some(*until)),
-        };
-        facts.push(fact(format!("idle on {name}: {what}"), idle).at(at));
+/// Explains a live attempt.
+fn lives(
+    state: &State,
+    links: &Links,
+    explanation: &mut Explanation,
+    (id, job, attempt): (AttemptId, &Job, &Attempt),
+) {
+    let now = explanation.at;
+    explanation.attempt = Some(id);
+    explanation.protected_until = attempt.protected_until();
+    explanation.facts.push(facts::run(state, id, job, attempt, now));
+    explanation.facts.extend(facts::ranks(state, id, attempt));
+    let awaited = starting::awaited(state, id, attempt);
+    if !awaited.is_empty() {
+        let facts = awaited.iter().map(|(holder, gpus)| {
+            let kill = state.attempts.get(holder).filter(|holder| holder.ended.is_none());
+            let kill = kill.and_then(|holder| holder.stop.as_ref()).map(|stop| stop.at.plus(stop.grace));
+            fact(facts::whose(state, *holder), words::gpus(*gpus)).at(kill)
+        });
+        explanation.facts.push(Group { title: "what it waits for", facts: facts.collect() });
     }
-    facts
-}
-
-fn run(state: &State, id: AttemptId, job: &Job, attempt: &Attempt, now: Timestamp) -> Vec<Fact> {
-    let mut facts = vec![fact("attempt", id).at(attempt.placed_at)];
-    let known: BTreeSet<&Name> = attempt
-        .placements
-        .iter()
-        .filter_map(|placement| state.nodes.get(&placement.node).map(|node| &node.name))
-        .collect();
-    facts.extend(known.into_iter().map(|name| fact("node", name)));
-    facts.extend(attempt.started_at.map(|at| fact("started", "").at(at)));
-    facts.extend(attempt.protected_until().map(|at| fact("protected until", "").at(at)));
-    facts.extend(match (job.terms.time_limit, attempt.started_at) {
-        (Some(limit), Some(started)) => Some(fact("time limit", span(limit)).at(started.plus(limit))),
-        (Some(limit), None) => Some(fact("time limit", span(limit))),
-        (None, _) => None,
-    });
-    if attempt.tier == Tier::Funded {
-        let run = attempt.go_at.map_or(Span::ZERO, |go| now.since(go));
-        facts.push(fact("charged by this attempt", gpu_hours(ChargeMillis::of(attempt.rate, run))));
+    if attempt.stop.is_some() {
+        return;
     }
-    facts
+    if attempt.started_at.is_some() && !attempt.is_protected(now) {
+        explanation.takers = takers(state, job, attempt, now);
+        let planned = plan(state, links, now, Term::new(0));
+        let takes = planned.decisions.iter().find(|start| start.takes.iter().any(|take| take.attempt == id));
+        let mut facts: Vec<_> = explanation.takers.iter().map(|taker| taker_fact(state, taker)).collect();
+        facts.push(match takes {
+            Some(start) => fact("the next plan", format!("takes it for {}.{}", start.job, start.attempt)),
+            None => fact("the next plan", "does not take it"),
+        });
+        explanation.facts.push(Group { title: "who could take it", facts });
+    }
+    explanation.cost_now = Cost::now(state, links, id, (attempt, job), now);
+    if let Some(cost) = explanation.cost_now.filter(|_| attempt.started_at.is_some()) {
+        explanation.facts.push(Group { title: "if it were preempted now", facts: cost.facts() });
+    }
 }
 
-fn latest_decision(state: &State, id: JobId, job: &Job) -> Option<DecisionId> {
-    match job.phase {
-        Phase::Live(no) => state.attempts.get(&AttemptId { job: id, no }).map(|attempt| attempt.decision),
-        Phase::Held { .. } | Phase::Waiting { .. } | Phase::Ended { .. } => {
-            job.past.last().map(|past| past.decision)
+fn taker_fact(state: &State, taker: &Taker) -> facts::Fact {
+    let waiting: Vec<String> = taker.waiting.iter().map(|(id, name)| format!("{id} {name}")).collect();
+    let waiting = match (waiting.len(), taker.more) {
+        (0, _) => String::from("no job of it waits now"),
+        (_, 0) => format!("waiting now: {}", words::list(waiting)),
+        (_, more) => format!("waiting now: {}, and {more} more", words::list(waiting)),
+    };
+    let what = match &taker.right {
+        Right::FreeTier => String::from("every funded job"),
+        Right::Turn => String::from("its own budget, with an earlier turn"),
+        Right::Share { mine, theirs } => {
+            let (my, their) = words::uses(mine, theirs);
+            let name = |used: &crate::decision::UseOf| crate::budget::label(state, used.budget);
+            format!("{} ({my} < {} {their})", name(mine), name(theirs))
         }
-    }
+    };
+    fact(what, waiting)
 }
 
-/// Returns a charge in GPU-hours with two decimals, rounded down.
-fn gpu_hours(charge: ChargeMillis) -> String {
-    let hundredths = charge.get() / 36_000_000;
-    format!("{}.{:02} GPU-h", hundredths / 100, hundredths % 100)
+/// Adds how a job's latest attempt ended, and how it gave way if it does or did.
+fn last_run(state: &State, explanation: &mut Explanation, job: &Job, run: &Run<'_>) {
+    explanation.facts.extend(facts::ended(state, run, "its last run"));
+    gave_way(state, explanation, job, run);
 }
 
-/// Returns a length of time in its largest whole unit.
-fn span(span: Span) -> String {
-    match span.as_millis() {
-        ms if ms > 0 && ms % 3_600_000 == 0 => format!("{} h", ms / 3_600_000),
-        ms if ms > 0 && ms % 60_000 == 0 => format!("{} min", ms / 60_000),
-        ms if ms % 1000 == 0 => format!("{} s", ms / 1000),
-        ms => format!("{ms} ms"),
+fn gave_way(state: &State, explanation: &mut Explanation, job: &Job, run: &Run<'_>) {
+    let Some(preempted) = preempted(state, run) else { return };
+    explanation.facts.push(Group { title: "its preemption", facts: preempted.facts(state) });
+    if let Some(bill) = &preempted.bill {
+        explanation.facts.push(Group { title: "what that cost", facts: Cost::billed(bill).facts() });
     }
+    explanation.could_help = preempted.could_help(state, job);
+    explanation.preempted = Some(preempted);
 }

@@ -6,18 +6,34 @@
 
 mod ahead;
 mod change;
+mod closed;
+mod cost;
 mod decision;
+mod facts;
 mod job;
 mod outlook;
+mod preempted;
 mod reason;
+mod right;
+mod run;
 mod standing;
+mod starting;
+mod takers;
+mod victims;
 mod waiting;
+mod words;
 
 pub use ahead::{AHEAD_SHOWN, Ahead, Place, place, place_within};
+pub use cost::Cost;
 pub use decision::{Decided, decision};
-pub use job::{Explanation, Fact, Group, job};
+pub use facts::{Fact, Group};
+pub use job::{Explanation, attempt, job};
+pub use preempted::Preempted;
 pub use reason::{Reason, Stage, Token, Who};
 pub use standing::{Standing, standing};
+pub use takers::Taker;
+pub use victims::Victim;
 
-pub(crate) use outlook::Outlook;
+pub(crate) use outlook::{Eyes, Outlook};
+pub(crate) use victims::victims;
 pub(crate) use waiting::{Queued, reasons};

@@ -1,38 +1,87 @@
-//! What stands between a class of jobs and its GPUs, node by node.
+//! What stands between a waiting job and its GPUs, node by node.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::id::{Name, NodeId};
-use crate::lifecycle::need::{could_hold, is_of_type, taken};
-use crate::node::Node;
-use crate::plan::{Class, Idle, Links, Room, Shut, shut};
-use crate::queue::{Standing, standing};
+use super::closed::{Closed, closed};
+use super::right::{Kept, Sight, Uses};
+use crate::decision::Right;
+use crate::id::{AttemptId, BudgetId, JobId, Name, NodeId, Term};
+use crate::job::{Attempt, Job};
+use crate::lifecycle::need::{could_hold, is_of_type};
+use crate::lifecycle::phase::place_of;
+use crate::lifecycle::place::protection;
+use crate::node::{Contact, Gpu, Node};
+use crate::plan::{Class, Links, plan};
+use crate::queue::promised_until;
+use crate::spec::{Tier, Turn};
 use crate::state::State;
-use crate::unit::Timestamp;
+use crate::table::Table;
+use crate::unit::{Span, Timestamp};
 
-/// The GPUs of one pool as one class of jobs sees them.
+/// What makes two waiting jobs see a pool alike.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Eyes<'a> {
+    pub class: Class<'a>,
+    budget: BudgetId,
+    tier: Tier,
+    turn: Turn,
+    protection: Span,
+}
+
+impl<'a> Eyes<'a> {
+    /// Returns those of a job.
+    pub(crate) fn of(state: &State, id: JobId, job: &'a Job) -> Self {
+        Self {
+            class: Class::of(state, job),
+            budget: job.budget,
+            tier: job.terms.tier,
+            turn: job.terms.turn,
+            protection: protection(state, id, job),
+        }
+    }
+}
+
+/// The GPUs of one pool as one waiting job sees them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outlook {
-    /// GPUs of its type by what they do, on nodes that take work; `barred` ones apart.
+    /// GPUs of its type by what they do, on nodes that take its work; `barred` ones apart.
     pub idle: u32,
+    /// With attempts that leave, and promised to nobody; a job of the free tier gets none of them.
+    pub coming: u32,
+    /// With attempts that it may take, and by which right.
+    pub takeable: BTreeMap<AttemptId, (u32, Right)>,
+    /// With funded attempts past their protection that it may not take, and why.
+    pub kept: BTreeMap<AttemptId, (u32, Kept)>,
     pub protected: u32,
-    pub interruptible: u32,
-    pub free_tier: u32,
-    pub changing: u32,
     /// When the next protected one is so no more.
     pub next_end: Option<Timestamp>,
-    /// The most idle GPUs on one node that could hold it.
+    /// With attempts that have not started, or promised to them.
+    pub promised: u32,
+    /// With processes that nobody placed.
+    pub stray: u32,
+    /// Past their protection, and in the free tier: as a job of the free tier sees them.
+    pub interruptible: u32,
+    pub free_tier: u32,
+    /// The most GPUs on one node that are idle.
     pub most_idle: u32,
+    /// The most GPUs on one node that it may use now.
+    pub most_now: u32,
+    /// How many nodes have enough that are idle.
+    pub nodes_idle: u32,
+    /// How many nodes have enough that it may use now.
+    pub nodes_now: u32,
+    /// Enough nodes have enough GPUs that nobody protects, were there no order among budgets.
+    pub is_contested: bool,
+    /// The earliest moment at which enough nodes have enough GPUs that are not protected.
+    pub unprotected_at: Option<Timestamp>,
     /// It would start now, if it were alone in line.
     pub fits_now: bool,
-    /// A node has enough GPUs for it without waiting for a protection to end.
-    pub is_occupied: bool,
-    /// The earliest moment at which a node has enough GPUs that are not protected.
-    pub unprotected_at: Option<Timestamp>,
-    /// Nodes that could hold it and take no work: which, why, and how many of their GPUs of its type are idle.
-    pub shut: Vec<(NodeId, Shut, u32)>,
-    /// A node that could hold it takes work.
-    pub has_open: bool,
+    /// Nodes that could hold a part of it and take none of its work: which, why, and how many of their GPUs of its type
+    /// are with nobody.
+    pub closed: Vec<(NodeId, Closed, u32)>,
+    /// Nodes that take its work.
+    pub open: u32,
     /// GPUs on nodes where its launch failed before.
     pub barred: u32,
     /// GPUs of other types, and on nodes too small for it.
@@ -40,92 +89,165 @@ pub(crate) struct Outlook {
 }
 
 impl Outlook {
-    /// Looks at every node of `pool`.
-    pub(crate) fn of(state: &State, pool: &Name, links: &Links, class: &Class<'_>, now: Timestamp) -> Self {
+    /// Looks at every node of `pool` with the eyes of a waiting job.
+    pub(crate) fn of(
+        state: &State,
+        pool: &Name,
+        links: &Links,
+        id: JobId,
+        eyes: &Eyes<'_>,
+        now: Timestamp,
+    ) -> Self {
+        let look = Look { state, eyes, links, uses: Uses::new(state, pool, now), now };
+        let certain = match eyes.tier {
+            Tier::Funded => Some(state.meta.settings.start_limit.plus(eyes.protection)),
+            Tier::Free => None,
+        };
         let mut outlook = Self::default();
-        for (id, node) in state.nodes.iter().filter(|(_, node)| node.pool == *pool) {
-            if !could_hold(class.shape, node) {
+        let mut ready: Vec<Timestamp> = Vec::new();
+        for (node_id, node) in state.nodes.iter().filter(|(_, node)| node.pool == *pool) {
+            if !could_hold(eyes.class.shape, node) {
                 outlook.unfit += count(node.gpus.len());
-            } else if class.barred.contains(id) {
+            } else if eyes.class.barred.contains(node_id) {
                 outlook.barred += count(node.gpus.len());
-            } else if let Some(why) = shut(*id, node, links, now) {
-                let idle = matching(state, node, class, now).filter(|s| is_spare(*s)).count();
-                outlook.shut.push((*id, why, count(idle)));
+            } else if let Some(why) = closed(*node_id, node, links, certain, now) {
+                let spare = matching(node, eyes).filter(|gpu| gpu.holder.is_none() && gpu.next.is_none());
+                outlook.closed.push((*node_id, why, count(spare.count())));
             } else {
-                let has_cores = Room::of(node, taken(state, *id)).holds(class.shape, node);
-                outlook.node(state, node, class, has_cores, now);
+                outlook.open += 1;
+                ready.extend(outlook.node(&look, node));
             }
         }
-        let idle = Idle::of(state, pool, links, now);
-        outlook.fits_now = idle.find(class.shape, &class.barred).is_some();
+        let wanted = usize::try_from(eyes.class.shape.nodes).unwrap_or(usize::MAX);
+        ready.sort_unstable();
+        outlook.unprotected_at = wanted.checked_sub(1).and_then(|last| ready.get(last)).copied();
+        outlook.is_contested = outlook.unprotected_at.is_some_and(|at| at <= now);
+        outlook.fits_now = starts_alone(state, links, id, now);
         outlook
     }
 
-    /// Whether no node of the pool could ever hold it.
+    /// Whether the pool's nodes could never hold it.
     pub(crate) fn is_empty(&self) -> bool {
-        self.shut.is_empty() && self.barred == 0 && !self.has_open
+        self.closed.is_empty() && self.barred == 0 && self.open == 0
     }
 
-    fn node(&mut self, state: &State, node: &Node, class: &Class<'_>, has_cores: bool, now: Timestamp) {
-        self.has_open = true;
-        let wanted = usize::try_from(class.shape.gpus_per_node.get()).unwrap_or(usize::MAX);
-        let (mut idle, mut open, mut ends) = (0_usize, 0_usize, Vec::new());
-        for gpu in matching(state, node, class, now) {
-            match gpu {
-                Standing::Idle => {
-                    self.idle += 1;
-                    idle += 1;
-                }
-                Standing::Interruptible => {
-                    self.interruptible += 1;
-                    open += 1;
-                }
-                Standing::Free => {
-                    self.free_tier += 1;
-                    open += 1;
-                }
-                Standing::Clearing | Standing::Starting { until: None } => {
-                    self.changing += 1;
-                    open += 1;
-                }
-                Standing::Starting { until: Some(until) } => {
-                    self.changing += 1;
-                    ends.push(until);
-                }
-                Standing::Protected { until } => {
-                    self.protected += 1;
-                    self.next_end = Some(self.next_end.map_or(until, |next| next.min(until)));
-                    ends.push(until);
-                }
-                Standing::Unavailable => {}
+    /// Counts a node that takes its work; returns when it has enough GPUs that nobody protects.
+    fn node(&mut self, look: &Look<'_>, node: &Node) -> Option<Timestamp> {
+        let wanted = usize::try_from(look.eyes.class.shape.gpus_per_node.get()).unwrap_or(usize::MAX);
+        let (mut idle, mut usable, mut others, mut ends) = (0_usize, 0_usize, 0_usize, Vec::new());
+        for gpu in matching(node, look.eyes).filter(|gpu| gpu.is_present) {
+            let seen = look.see(gpu);
+            self.count(&seen);
+            match seen {
+                Seen::Idle => idle += 1,
+                Seen::Coming | Seen::May(..) => usable += 1,
+                Seen::Kept(..) | Seen::Stray | Seen::Interruptible | Seen::Free => others += 1,
+                Seen::Promised(until) => ends.push(until.unwrap_or(look.now)),
+                Seen::Protected(until) => ends.push(until),
             }
         }
+        let usable = if look.eyes.tier == Tier::Free { idle } else { idle + usable };
         self.most_idle = self.most_idle.max(count(idle));
+        self.most_now = self.most_now.max(count(usable));
+        self.nodes_idle += u32::from(idle >= wanted);
+        self.nodes_now += u32::from(usable >= wanted);
         ends.sort_unstable();
-        match wanted.saturating_sub(idle + open) {
-            // All its GPUs are idle here: it fits, or other jobs have the cores or the memory.
-            0 => self.is_occupied |= wanted > idle || !has_cores,
-            lacking => {
-                let at = ends.get(lacking - 1).copied();
-                self.unprotected_at = [self.unprotected_at, at].into_iter().flatten().min();
+        match wanted.saturating_sub(usable + others) {
+            0 => Some(look.now),
+            lacking => ends.get(lacking - 1).map(|at| (*at).max(look.now)),
+        }
+    }
+
+    fn count(&mut self, seen: &Seen) {
+        match *seen {
+            Seen::Idle => self.idle += 1,
+            Seen::Coming => self.coming += 1,
+            Seen::May(attempt, right) => self.takeable.entry(attempt).or_insert((0, right)).0 += 1,
+            Seen::Kept(attempt, kept) => self.kept.entry(attempt).or_insert((0, kept)).0 += 1,
+            Seen::Promised(_) => self.promised += 1,
+            Seen::Stray => self.stray += 1,
+            Seen::Interruptible => self.interruptible += 1,
+            Seen::Free => self.free_tier += 1,
+            Seen::Protected(until) => {
+                self.protected += 1;
+                self.next_end = Some(self.next_end.map_or(until, |next| next.min(until)));
             }
         }
     }
 }
 
-fn matching<'a>(
-    state: &'a State,
-    node: &'a Node,
-    class: &'a Class<'_>,
-    now: Timestamp,
-) -> impl Iterator<Item = Standing> + 'a {
-    let gpus = node.gpus.iter().filter(|gpu| is_of_type(class.shape, gpu));
-    gpus.map(move |gpu| standing(state, node, gpu, now))
+/// What a waiting job sees in one GPU of its type, on a node that takes its work.
+enum Seen {
+    Idle,
+    Coming,
+    May(AttemptId, Right),
+    Kept(AttemptId, Kept),
+    Protected(Timestamp),
+    Promised(Option<Timestamp>),
+    Stray,
+    Interruptible,
+    Free,
 }
 
-/// Whether a GPU of a node that takes no work is with nobody.
-fn is_spare(standing: Standing) -> bool {
-    matches!(standing, Standing::Idle | Standing::Unavailable)
+struct Look<'a> {
+    state: &'a State,
+    eyes: &'a Eyes<'a>,
+    links: &'a Links,
+    uses: Uses<'a>,
+    now: Timestamp,
+}
+
+impl Look<'_> {
+    fn see(&self, gpu: &Gpu) -> Seen {
+        if let Some(until) = promised_until(self.state, gpu) {
+            return Seen::Promised(until);
+        }
+        let Some(holder) = gpu.holder else { return Seen::Idle };
+        let Some(attempt) = self.state.attempts.get(&holder) else { return Seen::Stray };
+        if attempt.ended.is_some() || attempt.stop.is_some() {
+            return Seen::Coming;
+        }
+        let latest = attempt.start_by.plus(attempt.protection);
+        match (attempt.tier, self.eyes.tier) {
+            (Tier::Funded, _) if attempt.is_protected(self.now) => match attempt.started_at {
+                Some(_) => Seen::Protected(attempt.protected_until().unwrap_or(latest)),
+                None => Seen::Promised(Some(latest)),
+            },
+            (Tier::Funded, Tier::Free) => Seen::Interruptible,
+            (Tier::Free, Tier::Free) => Seen::Free,
+            (_, Tier::Funded) if !self.is_heard(attempt) => Seen::Kept(holder, Kept::Unheard),
+            (Tier::Free, Tier::Funded) => Seen::May(holder, Right::FreeTier),
+            (Tier::Funded, Tier::Funded) => {
+                let turn = self.state.jobs.get(&holder.job).map_or(Turn::Normal, |job| job.terms.turn);
+                let sight = self.uses.sight((self.eyes.budget, self.eyes.turn), (attempt.budget, turn));
+                match sight {
+                    Sight::May(right) => Seen::May(holder, right),
+                    Sight::Kept(kept) => Seen::Kept(holder, kept),
+                }
+            }
+        }
+    }
+
+    /// Whether all its nodes would hear that it is to leave.
+    fn is_heard(&self, attempt: &Attempt) -> bool {
+        attempt.placements.iter().all(|placement| {
+            let node = self.state.nodes.get(&placement.node);
+            self.links.has(placement.node) && node.is_some_and(|node| node.contact == Contact::Ready)
+        })
+    }
+}
+
+/// Whether a plan made now would start the job if nobody else were in line.
+fn starts_alone(state: &State, links: &Links, id: JobId, now: Timestamp) -> bool {
+    let Some(job) = state.jobs.get(&id) else { return false };
+    let mut view = state.clone();
+    view.line = Table::default();
+    view.line.insert(place_of(id, job), ());
+    !plan(&view, links, now, Term::new(0)).decisions.is_empty()
+}
+
+fn matching<'a>(node: &'a Node, eyes: &'a Eyes<'_>) -> impl Iterator<Item = &'a Gpu> + 'a {
+    node.gpus.iter().filter(|gpu| is_of_type(eyes.class.shape, gpu))
 }
 
 fn count(number: usize) -> u32 {

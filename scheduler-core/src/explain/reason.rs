@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 
+use crate::decision::UseOf;
 use crate::unit::Timestamp;
 
 /// Where a job stands, in one word.
@@ -80,12 +81,16 @@ tokens! {
     WaitingCapacity = "waiting.capacity",
     /// Its GPUs are protected.
     WaitingProtection = "waiting.protection",
-    /// Its GPUs are with jobs past their protection.
+    /// Its GPUs are with jobs past their protection, or with what is being cleared away.
     WaitingOccupied = "waiting.occupied",
     /// Enough GPUs, in the wrong places.
     WaitingShape = "waiting.shape",
     /// Free tier, nothing to spare.
     WaitingIdle = "waiting.idle",
+    /// Placed: those who give way to it save and leave.
+    PlacedGrace = "placed.grace",
+    /// Placed: its ranks start together, and not all are ready.
+    StartingReady = "starting.ready",
     /// Placed: its node's agent starts it.
     StartingAgent = "starting.agent",
     /// Nobody may take its GPUs.
@@ -96,6 +101,8 @@ tokens! {
     RunningFree = "running.free",
     /// It runs on a node that nobody hears of.
     RunningUnreachable = "running.unreachable",
+    /// Its node drains: it leaves when nobody protects it any more.
+    RunningDraining = "running.draining",
     /// A person's word.
     StoppingCancel = "stopping.cancel",
     /// The control plane ended this attempt.
@@ -112,6 +119,12 @@ tokens! {
     PreemptedFree = "preempted.free",
     /// Its node is drained.
     PreemptedDrain = "preempted.drain",
+    /// An operator or an owner takes its GPUs.
+    PreemptedOperator = "preempted.operator",
+    /// An attempt that never started, by its node's fault.
+    LaunchNode = "launch.node",
+    /// An attempt that never started, by the job's fault.
+    LaunchJob = "launch.job",
     /// Exit 0.
     EndedCompleted = "ended.completed",
     /// Another end of its own.
@@ -165,11 +178,13 @@ pub struct Reason {
     pub who: Who,
     /// When it ends by itself, if that is known.
     pub until: Option<Timestamp>,
+    /// Both sides' uses where they part, the job's own first, if it is about order among budgets.
+    pub sides: Option<(UseOf, UseOf)>,
 }
 
 impl Reason {
     pub(crate) fn new(token: Token, who: Who, sentence: String) -> Self {
-        Self { token, sentence, who, until: None }
+        Self { token, sentence, who, until: None, sides: None }
     }
 
     pub(crate) fn until(self, until: Option<Timestamp>) -> Self {

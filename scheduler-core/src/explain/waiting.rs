@@ -2,16 +2,18 @@
 
 use alloc::borrow::ToOwned;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Outlook, Reason, Token, Who};
-use crate::id::Name;
+use super::closed::Closed;
+use super::facts::{kept_words, whose};
+use super::right::Kept;
+use super::{Outlook, Reason, Token, Who, words};
+use crate::decision::Start;
+use crate::id::{AttemptId, Name, NodeId};
 use crate::job::Job;
-use crate::plan::Shut;
 use crate::spec::Tier;
 use crate::state::State;
-use crate::unit::Timestamp;
 
 /// A waiting job's place, as far as its reasons need it.
 #[derive(Debug, Clone, Copy)]
@@ -21,8 +23,8 @@ pub(crate) struct Queued<'a> {
     pub pool: Option<&'a Name>,
     /// How many go before it there.
     pub ahead: u32,
-    /// A plan made now starts it.
-    pub is_planned: bool,
+    /// The decision to start it, if a plan made now does.
+    pub planned: Option<&'a Start>,
 }
 
 /// Returns why a job waits, the reason that binds first; never empty.
@@ -32,33 +34,39 @@ pub(crate) fn reasons(state: &State, queued: &Queued<'_>, outlook: &Outlook) -> 
         let text = format!("the control plane is in safe mode and starts nothing: {}", safe.what);
         reasons.push(Reason::new(Token::WaitingSafeMode, Who::Operator, text));
     }
-    let order = order(queued);
-    if queued.is_planned {
-        let text = "it fits on idle GPUs and starts with the next plan".to_owned();
+    if let Some(start) = queued.planned {
+        let text = match start.takes.as_slice() {
+            [] => "there are GPUs for it, and it starts with the next plan".to_owned(),
+            _ => {
+                let takes: Vec<AttemptId> = super::victims::names(start);
+                format!("it starts with the next plan, which takes GPUs from {}", words::attempts(&takes))
+            }
+        };
         reasons.push(Reason::new(Token::WaitingEvaluation, Who::Nobody, text));
         return reasons;
     }
+    let line = line(queued);
     if outlook.fits_now {
-        reasons.extend(order);
+        reasons.extend(line);
         if reasons.is_empty() {
-            let text = "it fits on idle GPUs and is looked at next".to_owned();
+            let text = "there are GPUs for it, and it is looked at next".to_owned();
             reasons.push(Reason::new(Token::WaitingEvaluation, Who::Nobody, text));
         }
         return reasons;
     }
     reasons.extend(shape(queued.job, outlook));
-    reasons.extend(supply(queued.job, outlook));
+    reasons.extend(supply(state, queued.job, outlook));
     reasons.extend(capacity(state, queued, outlook));
-    reasons.extend(order);
+    reasons.extend(line);
     if reasons.is_empty() {
-        // The first in line, whose GPUs are all with others on nodes that nobody hears of.
-        let text = "the GPUs that could hold it are occupied, on nodes that take no work now".to_owned();
-        reasons.push(Reason::new(Token::WaitingCapacity, Who::Operator, text));
+        // The first in line, whose GPUs are all with others that will not give them up for it.
+        let text = "the GPUs that could hold it are occupied".to_owned();
+        reasons.push(Reason::new(Token::WaitingOccupied, Who::Nobody, text));
     }
     reasons
 }
 
-fn order(queued: &Queued<'_>) -> Option<Reason> {
+fn line(queued: &Queued<'_>) -> Option<Reason> {
     let text = match queued.ahead {
         0 => return None,
         1 => "1 job goes first".to_owned(),
@@ -68,64 +76,122 @@ fn order(queued: &Queued<'_>) -> Option<Reason> {
 }
 
 fn shape(job: &Job, outlook: &Outlook) -> Option<Reason> {
-    let wanted = job.terms.shape.gpus_per_node.get();
-    if outlook.idle < wanted {
+    let shape = &job.terms.shape;
+    let (wanted, nodes) = (shape.gpus_per_node.get(), shape.nodes);
+    if outlook.idle < wanted.saturating_mul(nodes) {
         return None;
     }
-    let text = match outlook.most_idle < wanted {
-        true => format!("{} GPUs are idle, but no node has {wanted} of them", outlook.idle),
-        false => "nodes with enough idle GPUs lack the cores or the memory".to_owned(),
+    let idle = words::gpus(outlook.idle);
+    let are = if outlook.idle == 1 { "is" } else { "are" };
+    let text = match (outlook.nodes_idle, nodes) {
+        (enough, nodes) if enough >= nodes => {
+            "nodes with enough idle GPUs lack the cores or the memory".to_owned()
+        }
+        (_, 1) => format!("{idle} {are} idle, but no node has {wanted} of them"),
+        (some, nodes) => format!("{idle} {are} idle, but {some} of {nodes} nodes have {wanted} of them"),
     };
     Some(Reason::new(Token::WaitingShape, Who::You, text))
 }
 
-fn supply(job: &Job, outlook: &Outlook) -> Option<Reason> {
-    let is_held_up = outlook.is_occupied || outlook.unprotected_at.is_some();
-    match job.terms.tier {
-        Tier::Free if is_held_up => {
-            let text = "the free tier has what funded jobs leave, and nothing is left".to_owned();
-            Some(Reason::new(Token::WaitingIdle, Who::You, text))
-        }
-        Tier::Funded if outlook.is_occupied => {
-            let text =
-                "its GPUs are with jobs past their protection, in the free tier, or being cleared; none are \
-                        taken back yet, so it waits until they end"
-                    .to_owned();
-            Some(Reason::new(Token::WaitingOccupied, Who::Nobody, text))
-        }
-        Tier::Free | Tier::Funded => outlook.unprotected_at.map(|until| {
-            let text = "its GPUs are with protected jobs".to_owned();
-            Reason::new(Token::WaitingProtection, Who::Nobody, text).until(Some(until))
-        }),
+/// Returns why the GPUs that others have are not its own.
+fn supply(state: &State, job: &Job, outlook: &Outlook) -> Vec<Reason> {
+    let Some(until) = outlook.unprotected_at else { return Vec::new() };
+    if job.terms.tier == Tier::Free {
+        let text = "the free tier has what funded jobs leave, and nothing is left".to_owned();
+        return Vec::from([Reason::new(Token::WaitingIdle, Who::You, text)]);
     }
+    let mut reasons = kept(state, outlook);
+    if !outlook.is_contested {
+        let text = "its GPUs are with protected jobs".to_owned();
+        reasons.insert(0, Reason::new(Token::WaitingProtection, Who::Nobody, text).until(Some(until)));
+    } else if reasons.is_empty() && outlook.nodes_idle < job.terms.shape.nodes {
+        let text = "its GPUs are with attempts that leave, or being cleared".to_owned();
+        reasons.push(Reason::new(Token::WaitingOccupied, Who::Nobody, text));
+    }
+    reasons
+}
+
+/// Returns why attempts past their protection keep their GPUs: one reason of each kind, that with the most GPUs first.
+fn kept(state: &State, outlook: &Outlook) -> Vec<Reason> {
+    let kinds: [fn(&Kept) -> bool; 4] = [
+        |kept| matches!(kept, Kept::GoesFirst(..)),
+        |kept| matches!(kept, Kept::InMargin(..)),
+        |kept| matches!(kept, Kept::SameBudget),
+        |kept| matches!(kept, Kept::Unheard),
+    ];
+    let mut found: Vec<(u32, Reason)> = Vec::new();
+    for is_kind in kinds {
+        let of_kind = outlook.kept.iter().filter(|(_, (_, kept))| is_kind(kept));
+        let of_kind: Vec<(&AttemptId, u32, &Kept)> =
+            of_kind.map(|(id, (gpus, kept))| (id, *gpus, kept)).collect();
+        let gpus: u32 = of_kind.iter().map(|(_, gpus, _)| *gpus).sum();
+        let Some((id, _, kept)) =
+            of_kind.into_iter().max_by_key(|(id, gpus, _)| (*gpus, core::cmp::Reverse(*id)))
+        else {
+            continue;
+        };
+        let are =
+            if gpus == 1 { "is past its protection and stays" } else { "are past their protection and stay" };
+        let whose = whose(state, *id);
+        let text = format!("{} {are} with {whose}: {}", words::gpus(gpus), kept_words(state, kept));
+        let (token, who, sides) = match kept {
+            Kept::GoesFirst(mine, theirs) | Kept::InMargin(mine, theirs) => {
+                (Token::WaitingOrder, Who::BudgetOwner, Some((*mine, *theirs)))
+            }
+            Kept::SameBudget => (Token::WaitingOrder, Who::You, None),
+            Kept::Unheard => (Token::WaitingCapacity, Who::Operator, None),
+        };
+        found.push((gpus, Reason { sides, ..Reason::new(token, who, text) }));
+    }
+    found.sort_by_key(|(gpus, _)| core::cmp::Reverse(*gpus));
+    found.into_iter().map(|(_, reason)| reason).collect()
 }
 
 fn capacity(state: &State, queued: &Queued<'_>, outlook: &Outlook) -> Option<Reason> {
-    let wanted = queued.job.terms.shape.gpus_per_node.get();
+    let shape = &queued.job.terms.shape;
     let Some(pool) = queued.pool else {
         let text = "no node is known that could hold it".to_owned();
         return Some(Reason::new(Token::WaitingCapacity, Who::Operator, text));
     };
-    let back = outlook.shut.iter().filter(|(_, _, idle)| *idle >= wanted);
-    let names: Vec<(String, Option<Timestamp>)> = back
-        .filter_map(|(id, why, _)| {
-            let name = &state.nodes.get(id)?.name;
-            Some(match why {
-                Shut::Joined => (format!("{name} has not said what it is yet"), None),
-                Shut::Unreachable { .. } => (format!("{name} is unreachable"), None),
-                Shut::Silent => (format!("{name} has no link to the leader"), None),
-                Shut::Backoff { until } => (format!("{name} waits after a failed launch"), Some(*until)),
-            })
-        })
-        .collect();
-    let until = names.iter().filter_map(|(_, until)| *until).min();
-    let text = match names.as_slice() {
+    let spare = outlook.closed.iter().filter(|(_, _, idle)| *idle >= shape.gpus_per_node.get());
+    let back: Vec<&(NodeId, Closed, u32)> = spare.collect();
+    let would = outlook.nodes_now.saturating_add(u32::try_from(back.len()).unwrap_or(u32::MAX));
+    let until = back.iter().filter_map(|(_, closed, _)| match closed {
+        Closed::Backoff { until } => Some(*until),
+        Closed::Joined
+        | Closed::Unreachable { .. }
+        | Closed::Silent
+        | Closed::Cordoned { .. }
+        | Closed::Draining { .. }
+        | Closed::Window { .. } => None,
+    });
+    let until = until.min();
+    let text = match back.as_slice() {
         [] if outlook.is_empty() => format!("no node of {pool} could hold it"),
         [] => return None,
-        [(one, _)] => format!("it would fit, but {one}"),
-        [(one, _), rest @ ..] => {
-            format!("it would fit, but {one}, and {} more nodes take no work", rest.len())
-        }
+        _ if would < shape.nodes => return None,
+        [(one, closed, _)] => format!("it would fit, but {}", closed_words(state, *one, closed)),
+        [(one, closed, _), rest @ ..] => format!(
+            "it would fit, but {}, and {} more nodes take no work",
+            closed_words(state, *one, closed),
+            rest.len()
+        ),
     };
     Some(Reason::new(Token::WaitingCapacity, Who::Operator, text).until(until))
+}
+
+fn closed_words(state: &State, id: NodeId, closed: &Closed) -> String {
+    let name = state.nodes.get(&id).map_or_else(|| id.to_string(), |node| node.name.to_string());
+    let said = |reason: &str| if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    match closed {
+        Closed::Joined => format!("{name} has not said what it is yet"),
+        Closed::Unreachable { .. } => format!("{name} is unreachable"),
+        Closed::Silent => format!("{name} has no link to the leader"),
+        Closed::Backoff { .. } => format!("{name} waits after a failed launch"),
+        Closed::Cordoned { reason, .. } => format!("{name} is cordoned{}", said(reason)),
+        Closed::Draining { reason, .. } => format!("{name} is draining{}", said(reason)),
+        Closed::Window { reason, .. } => {
+            format!("{name} is to be drained before its protection would be over{}", said(reason))
+        }
+    }
 }

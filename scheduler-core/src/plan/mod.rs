@@ -23,7 +23,6 @@ pub use links::Links;
 pub use round::plan;
 
 pub(crate) use class::{Ask, Class};
-pub(crate) use fit::Room;
 pub(crate) use idle::Idle;
 pub(crate) use line::Line;
 pub(crate) use round::pools;

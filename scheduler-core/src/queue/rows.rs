@@ -4,11 +4,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
+use crate::decision::Start;
 use crate::decision::UseOf;
-use crate::explain::{Outlook, Queued, Reason, reasons, standing};
+use crate::explain::{Eyes, Outlook, Queued, Reason, reasons, standing};
 use crate::id::{BudgetId, JobId, Label, Name, Term};
 use crate::job::{Job, Phase};
-use crate::plan::{Class, Links, plan, pools, walk};
+use crate::plan::{Links, plan, pools, walk};
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
@@ -55,7 +56,7 @@ pub fn rows(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
     rows.extend(stood);
     for id in state.line.keys().map(|place| place.job).filter(|id| !known.contains(id)) {
         let Some(job) = state.jobs.get(&id) else { continue };
-        let queued = Queued { job, pool: None, ahead: 0, is_planned: false };
+        let queued = Queued { job, pool: None, ahead: 0, planned: None };
         rows.extend(first(reasons(state, &queued, &Outlook::default())).map(|reason| row(id, job, reason)));
     }
     let held = state.jobs.iter().filter(|(_, job)| matches!(job.phase, Phase::Held { .. }));
@@ -127,20 +128,20 @@ fn in_line(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
         });
     }
     let planned = plan(state, links, now, Term::new(0));
-    let planned: BTreeSet<JobId> = planned.decisions.iter().map(|start| start.job).collect();
+    let planned: BTreeMap<JobId, &Start> = planned.decisions.iter().map(|start| (start.job, start)).collect();
     let mut stood: Vec<Stood<'_>> = best.into_values().collect();
     stood.sort_by_key(|stood| (stood.place, stood.pool));
-    let mut outlooks: BTreeMap<(&Name, Class<'_>), Outlook> = BTreeMap::new();
+    let mut outlooks: BTreeMap<(&Name, Eyes<'_>), Outlook> = BTreeMap::new();
     let rows = stood.into_iter().filter_map(|stood| {
-        let class = Class::of(state, stood.job);
+        let eyes = Eyes::of(state, stood.id, stood.job);
         let outlook = outlooks
-            .entry((stood.pool, class.clone()))
-            .or_insert_with(|| Outlook::of(state, stood.pool, links, &class, now));
+            .entry((stood.pool, eyes.clone()))
+            .or_insert_with(|| Outlook::of(state, stood.pool, links, stood.id, &eyes, now));
         let queued = Queued {
             job: stood.job,
             pool: Some(stood.pool),
             ahead: stood.place.saturating_sub(1),
-            is_planned: planned.contains(&stood.id),
+            planned: planned.get(&stood.id).copied(),
         };
         let reason = first(reasons(state, &queued, outlook))?;
         let row = row(stood.id, stood.job, reason);

@@ -5,6 +5,7 @@
 
 mod bill;
 mod capacity;
+mod dry_run;
 
 mod empty;
 mod room;
@@ -12,5 +13,6 @@ mod room;
 pub use bill::{Biggest, Bills, By, Key, Lost, Row, Size, bill};
 pub use capacity::{Capacity, Classes, ENDS_SHOWN, Ends, IdleNodes, capacity};
 
+pub use dry_run::{DryRun, Expected, dry_run};
 pub use empty::{Emptying, Leaving, Order, empty_by, empty_by_order};
 pub use room::{Largest, Room, Within};

@@ -97,18 +97,18 @@ fn enough_gpus_in_the_wrong_places_are_said_to_be_so() {
         "node n1 8 h100
          node n2 8 h100
          budget a 100
-         runs 90.1 a 4 n1 0-3 for=5h
-         runs 91.1 a 4 n2 0-3 for=5h
-         job 1 a 8",
+         runs 90.1 a 4 n1 0-3 for=5h first
+         runs 91.1 a 4 n2 0-3 for=5h first
+         job 1 a 8 first",
         1,
         "1 job-1 is waiting: 8 GPUs are idle, but no node has 8 of them
-         waiting.shape, waiting.occupied
+         waiting.shape, waiting.order
          what it needs: GPUs 8 on one node, protection 1 h
          what it may use now: idle GPUs 8
-         what it may not use: past their protection, not taken back yet 8
+         what it may not use: with 90.1 (a) 4: it is of the same budget, and its turn is not later, with 91.1 (a) 4: \
+         it is of the same budget, and its turn is not later
          place 1:
-         4 GPUs instead of 8: starts now
-         its budget or turn: no effect now, the GPUs are not contested but occupied",
+         4 GPUs instead of 8: starts now",
     );
 }
 

@@ -1,0 +1,82 @@
+//! Who may take whom now: rights by the numbers of this moment, without the plan's own decisions in them.
+
+use alloc::collections::BTreeMap;
+use core::cell::RefCell;
+
+use crate::budget;
+use crate::decision::{Right, UseOf};
+use crate::id::{BudgetId, Name};
+use crate::spec::{Tier, Turn};
+use crate::state::State;
+use crate::unit::Timestamp;
+
+/// Uses of budgets in one pool, each computed once.
+#[derive(Debug)]
+pub(super) struct Uses<'a> {
+    state: &'a State,
+    pool: &'a Name,
+    now: Timestamp,
+    known: RefCell<BTreeMap<BudgetId, UseOf>>,
+}
+
+/// How a waiting funded job stands to an attempt that nobody protects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// It may take it.
+    May(Right),
+    /// It may not.
+    Kept(Kept),
+}
+
+/// Why an attempt past its protection keeps its GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Its side goes first where the paths part: the waiting job's use there, and its own.
+    GoesFirst(UseOf, UseOf),
+    /// Its side goes after the waiting job's, but by less than the margin.
+    InMargin(UseOf, UseOf),
+    /// It is of the same budget, and its turn is not later.
+    SameBudget,
+    /// Nobody hears of a node of it, so nobody could confirm that it left.
+    Unheard,
+}
+
+impl<'a> Uses<'a> {
+    pub(super) fn new(state: &'a State, pool: &'a Name, now: Timestamp) -> Self {
+        Self { state, pool, now, known: RefCell::default() }
+    }
+
+    /// Returns a budget's use.
+    pub(super) fn of(&self, budget: BudgetId) -> UseOf {
+        let (state, window) = (self.state, self.state.meta.settings.window);
+        *self.known.borrow_mut().entry(budget).or_insert_with(|| {
+            state.books.use_of(budget, self.pool, Tier::Funded, &state.budgets, window, self.now)
+        })
+    }
+
+    /// Returns both sides' uses where the paths of two leaves part; none within one budget.
+    pub(super) fn parting(&self, mine: BudgetId, theirs: BudgetId) -> Option<(UseOf, UseOf)> {
+        let (my, their) = (budget::path(self.state, mine), budget::path(self.state, theirs));
+        let (mine, theirs) = my.into_iter().zip(their).find(|(my, their)| my != their)?;
+        Some((self.of(mine), self.of(theirs)))
+    }
+
+    /// Returns how a funded job stands to a funded attempt past its protection; each by its leaf and turn.
+    pub(super) fn sight(&self, mine: (BudgetId, Turn), theirs: (BudgetId, Turn)) -> Sight {
+        let ((my, my_turn), (their, their_turn)) = (mine, theirs);
+        let Some((mine, theirs)) = self.parting(my, their) else {
+            return if their_turn > my_turn {
+                Sight::May(Right::Turn)
+            } else {
+                Sight::Kept(Kept::SameBudget)
+            };
+        };
+        if mine.is_below_by(&theirs, self.state.meta.settings.margin_ppm) {
+            Sight::May(Right::Share { mine, theirs })
+        } else if mine.cmp_ratio(&theirs).is_lt() {
+            Sight::Kept(Kept::InMargin(mine, theirs))
+        } else {
+            Sight::Kept(Kept::GoesFirst(mine, theirs))
+        }
+    }
+}
