@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::format::{JOB, LaunchFailure, SCRIPT, STDERR, STDOUT, Spec, Step};
-use crate::sys;
+use crate::{cgroup, sys};
 
 /// Where programs are looked for if the environment names no path.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
@@ -123,6 +123,9 @@ fn run(directory: &Path, spec: &Spec, program: &Program, go: OwnedFd, failure: O
 }
 
 fn prepare(directory: &Path, spec: &Spec) -> Result<(), (Step, io::Error)> {
+    if let Some(group) = spec.group() {
+        cgroup::enter(group).map_err(|error| (Step::Fork, error))?;
+    }
     for signal in 1..32 {
         sys::set_signal(signal, false);
     }

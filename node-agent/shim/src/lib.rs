@@ -6,8 +6,8 @@
 //!     ^------------------------------ reads ---------------^                          (job writes its own logs)
 //! ```
 //!
-//! The files of the attempt directory are the whole contract ([`format`](mod@format)); nothing is a socket, nothing is an event that
-//! can be lost. This library is the part that the agent shares: the formats, the way files are replaced ([`files`]) and
+//! Between agent and shim the files of the attempt directory are the whole contract ([`format`](mod@format)); nothing is an
+//! event that can be lost. The job's reports of checkpoints come by a file, a socket or markers ([`progress`]). This library is the part that the agent shares: the formats, the way files are replaced ([`files`]) and
 //! the way processes of an attempt are found ([`procs`]).
 //!
 //! The attempt directory belongs to the agent's account, mode 0711:
@@ -22,6 +22,9 @@
 //! | `stop` | agent | [`format::Stop`]: a committed stop |
 //! | `phase` | shim | [`format::Phase`] |
 //! | `notice` | shim | what the job is told before it has to leave |
+//! | `saves` | shim | [`format::Saves`]: when the job's newest checkpoint was heard of |
+//! | `checkpoint.sock` | shim | socket that takes the job's reports as datagrams |
+//! | `unkillable` | shim, nurse or agent | what is there long after KILL |
 //! | `exit` | shim, nurse or agent | [`format::Exit`]: exit code, signal, or unknown |
 //! | `empty` | shim, nurse or agent | no process of the attempt is left |
 //! | `reaped` | agent | wait status of a main process that the agent inherited, for a nurse |
@@ -31,11 +34,16 @@
 //! What a shim must never do: signal a job for another reason than a stop in its directory, a limit in its spec, or
 //! being what is left after the main process ended; write an exit that it doesn't know.
 
+pub mod cgroup;
 pub mod child;
 pub mod files;
 pub mod format;
+pub mod notice;
 pub mod procs;
+pub mod progress;
 pub mod reader;
+pub mod report;
+pub mod scan;
 pub mod sys;
 pub mod timeline;
 pub mod watch;

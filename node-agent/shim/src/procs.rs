@@ -2,13 +2,15 @@
 //!
 //! A process belongs to an attempt if one of these holds: it descends from the shim (a subreaper, so that a daemon's double
 //! fork doesn't leave the tree) or from the main process; it is in the main process's session; it was started with the
-//! attempt's mark in its environment. Zombies hold nothing and don't count.
+//! attempt's mark in its environment; it is in the attempt's cgroup, where there is one. Zombies hold nothing and don't
+//! count.
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 
 use crate::format::{Identity, MARK_VARIABLE};
-use crate::sys;
+use crate::{cgroup, sys};
 
 /// How much of an environment is looked at, in bytes.
 const ENVIRONMENT_MAX: u64 = 256 << 10;
@@ -24,6 +26,8 @@ pub struct Process {
     pub session: i32,
     /// True if it has ended and waits to be reaped.
     pub ended: bool,
+    /// True if a signal stopped it.
+    pub stopped: bool,
 }
 
 /// What is known about an attempt's processes.
@@ -35,6 +39,8 @@ pub struct Attempt<'a> {
     pub shim: Option<Identity>,
     /// The main process.
     pub main: Option<Identity>,
+    /// Its group, where it has one.
+    pub cgroup: Option<&'a Path>,
 }
 
 /// Reads the boot id.
@@ -62,6 +68,7 @@ fn parse(pid: i32, stat: &[u8]) -> Option<Process> {
         parent: fields.get(1)?.parse().ok()?,
         session: fields.get(3)?.parse().ok()?,
         ended: matches!(*fields.first()?, "Z" | "X"),
+        stopped: *fields.first()? == "T",
     })
 }
 
@@ -90,7 +97,7 @@ pub fn all() -> io::Result<Vec<Process>> {
 ///
 /// # Errors
 ///
-/// `/proc` can't be listed.
+/// `/proc` or the group can't be listed.
 pub fn members(attempt: Attempt<'_>) -> io::Result<Vec<Process>> {
     members_among(attempt, &all()?)
 }
@@ -99,7 +106,7 @@ pub fn members(attempt: Attempt<'_>) -> io::Result<Vec<Process>> {
 ///
 /// # Errors
 ///
-/// None today; callers treat an error as "not empty".
+/// Its group can't be listed. Callers treat an error as "not empty".
 pub fn members_among(attempt: Attempt<'_>, all: &[Process]) -> io::Result<Vec<Process>> {
     let known = |id: Option<Identity>| id.filter(|id| all.iter().any(|process| process.id == *id));
     let mut tree: Vec<i32> =
@@ -121,12 +128,14 @@ pub fn members_among(attempt: Attempt<'_>, all: &[Process]) -> io::Result<Vec<Pr
         all.iter().all(|process| process.id.pid != main.pid || process.id.start == main.start)
     });
     let shim = attempt.shim.map(|shim| shim.pid);
+    let grouped = attempt.cgroup.map(cgroup::processes).transpose()?.unwrap_or_default();
     let belongs = |process: &&Process| {
         let pid = process.id.pid;
         !process.ended
             && Some(pid) != shim
             && pid != 1
             && (tree.contains(&pid)
+                || grouped.contains(&pid)
                 || session.is_some_and(|main| process.session == main.pid && process.id.start >= main.start)
                 || has_mark(pid, attempt.mark))
     };
@@ -161,6 +170,24 @@ pub fn signal(process: &Process, signal: i32) -> bool {
         && sys::pidfd_signal(&pidfd, signal).is_ok()
 }
 
+/// Says in words which process it is and what it hangs in.
+pub fn describe(process: &Process) -> String {
+    let pid = process.id.pid;
+    let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    // The job chose its name: nothing but plain letters of it is repeated.
+    let plain = |bytes: &[u8]| {
+        let letters =
+            bytes.iter().filter(|byte| byte.is_ascii_graphic()).take(32).map(|byte| char::from(*byte));
+        letters.collect::<String>()
+    };
+    let stat = read("stat");
+    let state = stat.iter().rposition(|byte| *byte == b')').and_then(|at| stat.get(at + 2)).copied();
+    let state = state.map_or('?', char::from);
+    let place = plain(&read("wchan"));
+    let place = if place.is_empty() || place == "0" { "an unknown place".to_owned() } else { place };
+    format!("process {pid} ({}), state {state} in {place}", plain(&read("comm")))
+}
+
 /// Says whether a process has a handler for a signal: the default action of most signals is death.
 pub fn catches(pid: i32, signal: i32) -> bool {
     let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
@@ -174,7 +201,7 @@ mod tests {
     use super::{Attempt, Identity, Process, members_among, parse};
 
     fn process(pid: i32, parent: i32, session: i32) -> Process {
-        Process { id: Identity { pid, start: 100 }, parent, session, ended: false }
+        Process { id: Identity { pid, start: 100 }, parent, session, ended: false, stopped: false }
     }
 
     fn found(attempt: Attempt<'_>, all: &[Process]) -> Vec<i32> {
@@ -201,14 +228,14 @@ mod tests {
             process(999_000_013, 1, MAIN.pid),
             process(999_000_014, 1, 999_000_014),
         ];
-        let attempt = Attempt { mark: "none", shim: Some(SHIM), main: Some(MAIN) };
+        let attempt = Attempt { mark: "none", shim: Some(SHIM), main: Some(MAIN), cgroup: None };
         assert_eq!(found(attempt, &all), [MAIN.pid, 999_000_012, 999_000_013]);
     }
 
     #[test]
     fn a_reused_pid_does_not_make_a_stranger_a_member() {
         let stranger = Process { id: Identity { start: 900, ..MAIN }, ..process(MAIN.pid, 1, MAIN.pid) };
-        let attempt = Attempt { mark: "none", shim: Some(SHIM), main: Some(MAIN) };
+        let attempt = Attempt { mark: "none", shim: Some(SHIM), main: Some(MAIN), cgroup: None };
         assert_eq!(found(attempt, &[stranger, process(999_000_012, MAIN.pid, MAIN.pid)]), [] as [i32; 0]);
     }
 }

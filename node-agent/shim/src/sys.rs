@@ -242,3 +242,49 @@ pub fn has_ended_child() -> bool {
         libc::waitid(libc::P_ALL, 0, &raw mut info, flags) == 0 && info.si_pid() != 0
     }
 }
+
+/// Ends a child of this process that is not reaped.
+pub fn end_child(pid: i32) {
+    if pid > 0 {
+        // SAFETY: no pointers. A positive pid: never a group; it isn't reaped, so it is no other process's.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+}
+
+/// Closes every descriptor but this one and the standard streams.
+pub fn keep_only(fd: OwnedFd) -> Option<OwnedFd> {
+    use std::os::fd::IntoRawFd;
+    const KEPT: RawFd = 3;
+    let old = fd.into_raw_fd();
+    // SAFETY: no pointers. What owns the other descriptors is never used again: the caller is a fresh fork that only goes on
+    // with what is returned.
+    unsafe {
+        if libc::dup2(old, KEPT) != KEPT {
+            return None;
+        }
+        libc::syscall(libc::SYS_close_range, 4_u32, u32::MAX, 0);
+        Some(OwnedFd::from_raw_fd(KEPT))
+    }
+}
+
+/// Lets the kernel end this process in so many ms, whatever it is doing then.
+pub fn alarm_ms(after_ms: u64) {
+    let seconds = u32::try_from(after_ms.div_ceil(1_000)).unwrap_or(u32::MAX);
+    set_signal(libc::SIGALRM, false);
+    // SAFETY: no pointers.
+    unsafe { libc::alarm(seconds) };
+}
+
+/// Reads the wall clock, in s since 1970: for what people read, never for a decision about time.
+pub fn wall_s() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for the write.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
+    time.tv_sec
+}
+
+/// Sets which permissions new files don't get; returns what they were.
+pub fn set_umask(mask: libc::mode_t) -> libc::mode_t {
+    // SAFETY: no pointers.
+    unsafe { libc::umask(mask) }
+}

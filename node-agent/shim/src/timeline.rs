@@ -107,6 +107,9 @@ mod tests {
             grace_ms: 120,
             limit_kill_ms: 30,
             signal: 10,
+            checkpoint_glob: None,
+            cgroup: None,
+            unkillable_ms: 0,
         }
     }
 

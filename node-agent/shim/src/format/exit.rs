@@ -58,6 +58,8 @@ pub struct Exit {
     pub generation: Option<u64>,
     /// True if the job got the notice of a stop before it ended.
     pub noticed: bool,
+    /// When its newest checkpoint was heard of.
+    pub saved_ms: Option<u64>,
     /// Processor time in user mode, in ms.
     pub user_ms: u64,
     /// Processor time in the kernel, in ms.
@@ -105,6 +107,7 @@ impl Exit {
         out.maybe("asked", self.asked.as_deref());
         out.maybe("generation", self.generation);
         out.show("noticed", u8::from(self.noticed));
+        out.maybe("saved_ms", self.saved_ms);
         out.show("user_ms", self.user_ms);
         out.show("system_ms", self.system_ms);
         out.show("peak_rss_kib", self.peak_rss_kib);
@@ -130,6 +133,7 @@ impl Exit {
             asked: optional_text("asked")?,
             generation: fields.optional("generation")?,
             noticed: fields.number::<u8>("noticed")? != 0,
+            saved_ms: fields.optional("saved_ms")?,
             user_ms: fields.number("user_ms")?,
             system_ms: fields.number("system_ms")?,
             peak_rss_kib: fields.number("peak_rss_kib")?,
@@ -173,6 +177,7 @@ mod tests {
                 asked: Some("cancel".to_owned()),
                 generation: Some(2),
                 noticed: true,
+                saved_ms: Some(4),
                 user_ms: 1,
                 system_ms: 2,
                 peak_rss_kib: 3,

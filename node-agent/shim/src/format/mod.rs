@@ -8,6 +8,7 @@ mod exit;
 mod fields;
 mod phase;
 mod record;
+mod saves;
 mod spec;
 mod stop;
 
@@ -15,6 +16,7 @@ pub use exit::{Exit, LaunchFailure, Status, Step};
 pub use fields::{Error, Fields, Writer};
 pub use phase::{Phase, Stage};
 pub use record::{Identity, Record};
+pub use saves::{Marker, Saves, Version};
 pub use spec::{Account, Spec};
 pub use stop::Stop;
 
@@ -34,6 +36,14 @@ pub const STOP: &str = "stop";
 pub const PHASE: &str = "phase";
 /// File name of the notice to the job.
 pub const NOTICE: &str = "notice";
+/// File name of the job's progress.
+pub const SAVES: &str = "saves";
+/// File name of the socket that takes checkpoint reports.
+pub const SOCKET: &str = "checkpoint.sock";
+/// File name of the words that say what can't be ended.
+pub const UNKILLABLE: &str = "unkillable";
+/// The key in [`UNKILLABLE`].
+pub const WHAT: &str = "what";
 /// File name of the exit.
 pub const EXIT: &str = "exit";
 /// File name of the proof that no process is left.

@@ -1,5 +1,9 @@
 //! What a shim starts.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use super::fields::{Error, Fields, Writer};
 
 /// The account that a job runs as, in numbers: the shim looks nothing up.
@@ -46,9 +50,23 @@ pub struct Spec {
     pub limit_kill_ms: u64,
     /// Signal of a notice.
     pub signal: i32,
+    /// Which files say that a checkpoint is complete, under the working directory.
+    pub checkpoint_glob: Option<Vec<u8>>,
+    /// The cgroup v2 directory that the main process enters, where there is one.
+    pub cgroup: Option<Vec<u8>>,
+    /// From the first KILL to the words that something can't be ended, in ms.
+    pub unkillable_ms: u64,
 }
 
+/// [`Spec::unkillable_ms`] of a spec that doesn't say it.
+const UNKILLABLE_MS: u64 = 60_000;
+
 impl Spec {
+    /// Its group as a path.
+    pub fn group(&self) -> Option<&Path> {
+        self.cgroup.as_deref().map(|group| Path::new(OsStr::from_bytes(group)))
+    }
+
     /// Encodes the file.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
@@ -75,6 +93,12 @@ impl Spec {
         out.show("grace_ms", self.grace_ms);
         out.show("limit_kill_ms", self.limit_kill_ms);
         out.show("signal", self.signal);
+        for (key, value) in [("checkpoint_glob", &self.checkpoint_glob), ("cgroup", &self.cgroup)] {
+            if let Some(value) = value {
+                out.put(key, value);
+            }
+        }
+        out.show("unkillable_ms", self.unkillable_ms);
         out.finish()
     }
 
@@ -103,6 +127,9 @@ impl Spec {
             grace_ms: fields.number("grace_ms")?,
             limit_kill_ms: fields.number("limit_kill_ms")?,
             signal: fields.number("signal")?,
+            checkpoint_glob: fields.get("checkpoint_glob").map(<[u8]>::to_vec),
+            cgroup: fields.get("cgroup").map(<[u8]>::to_vec),
+            unkillable_ms: fields.optional("unkillable_ms")?.unwrap_or(UNKILLABLE_MS),
         })
     }
 }
@@ -138,6 +165,9 @@ mod tests {
             grace_ms: 1,
             limit_kill_ms: 2,
             signal: 10,
+            checkpoint_glob: Some(b"c/*".to_vec()),
+            cgroup: None,
+            unkillable_ms: 3,
         };
         assert_eq!(Spec::decode(&spec.encode()), Ok(spec));
     }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use shim::files::{self, Readers};
-use shim::format::{self, Exit, Phase, Record, Spec, Stop};
+use shim::format::{self, Exit, Phase, Record, Saves, Spec, Stop};
 use shim::procs::{self, Attempt};
 use tempfile::TempDir;
 
@@ -46,8 +46,36 @@ impl Case {
             grace_ms: 0,
             limit_kill_ms: 30_000,
             signal: libc::SIGUSR1,
+            checkpoint_glob: None,
+            cgroup: None,
+            unkillable_ms: 60_000,
         };
         Self { directory, spec }
+    }
+
+    /// Makes an attempt whose script knows the directories by `$JOB` (its own) and `$ATTEMPT`, and the socket by `$SOCKET`.
+    pub(crate) fn told(script: &str) -> Self {
+        let mut case = Self::new(script);
+        let paths = [("JOB", format::JOB), ("ATTEMPT", ""), ("SOCKET", format::SOCKET)];
+        for (name, path) in paths {
+            let path = case.path().join(path);
+            case.spec.env.push(format!("{name}={}", path.display()).into_bytes());
+        }
+        case
+    }
+
+    /// Gives the attempt a cgroup v2 directory of its own, where this machine has one to give.
+    pub(crate) fn grouped(mut self) -> Option<Self> {
+        let root = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(Path::new);
+        let root = root.into_iter().find(|root| root.join("cgroup.procs").exists())?;
+        let group = root.join(&self.spec.mark);
+        std::fs::create_dir(&group).ok()?;
+        if !group.join("cgroup.kill").exists() {
+            let _ = std::fs::remove_dir(&group);
+            return None;
+        }
+        self.spec.cgroup = Some(group.into_os_string().into_encoded_bytes());
+        Some(self)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -103,6 +131,11 @@ impl Case {
         })
     }
 
+    pub(crate) fn saves(&self) -> Saves {
+        let bytes = self.bytes(format::SAVES);
+        bytes.map(|bytes| Saves::decode(&bytes).expect("a whole file")).unwrap_or_default()
+    }
+
     pub(crate) fn phase(&self) -> Option<Phase> {
         self.bytes(format::PHASE).map(|bytes| Phase::decode(&bytes).expect("a whole file"))
     }
@@ -114,7 +147,8 @@ impl Case {
     }
 
     pub(crate) fn members(&self) -> Vec<i32> {
-        let attempt = Attempt { mark: &self.spec.mark, shim: None, main: None };
+        let cgroup = self.spec.group();
+        let attempt = Attempt { mark: &self.spec.mark, shim: None, main: None, cgroup };
         procs::members(attempt).expect("/proc is readable").iter().map(|process| process.id.pid).collect()
     }
 
@@ -147,6 +181,16 @@ impl Drop for Case {
 pub(crate) fn kill(pid: i32) {
     // SAFETY: no pointers; the pid is of a process that this test started.
     unsafe { libc::kill(pid, libc::SIGKILL) };
+}
+
+/// A stop with notice, `term_after_ms` before TERM and 1 s more before KILL.
+pub(crate) fn preempt(term_after_ms: u64) -> Stop {
+    Stop {
+        kind: "notice".to_owned(),
+        reason: "preempted for 7.1".to_owned(),
+        notice: true,
+        ..cancel(term_after_ms, term_after_ms + 1_000)
+    }
 }
 
 pub(crate) fn cancel(term_after_ms: u64, kill_after_ms: u64) -> Stop {
