@@ -26,6 +26,12 @@ pub struct Config {
     pub keep_ended: Duration,
     /// From TERM to KILL at a job's time limit.
     pub limit_kill: Duration,
+    /// From the first KILL until what is left of an attempt is said to be unkillable.
+    pub unkillable_after: Duration,
+    /// Whether attempts get a cgroup of their own where this machine can give one.
+    pub uses_cgroups: bool,
+    /// The host by which other nodes reach the ranks here; the machine's own name if none.
+    pub address: Option<String>,
 }
 
 /// How to join.
@@ -62,6 +68,9 @@ impl Config {
             allow_root_jobs: false,
             keep_ended: Duration::from_secs(24 * 3_600),
             limit_kill: Duration::from_secs(30),
+            unkillable_after: Duration::from_secs(60),
+            uses_cgroups: true,
+            address: None,
         }
     }
 
@@ -70,6 +79,8 @@ impl Config {
         config.allow_root_jobs = self.allow_root_jobs;
         config.keep_ended = self.keep_ended;
         config.limit_kill = self.limit_kill;
+        config.unkillable_after = self.unkillable_after;
+        config.uses_cgroups = self.uses_cgroups;
         config
     }
 }

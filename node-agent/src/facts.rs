@@ -18,6 +18,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Observed {
     boot: Label,
+    containment: Label,
+    address: Option<Label>,
     cpus: u32,
     memory: Bytes,
     gpus: BTreeMap<String, Known>,
@@ -25,6 +27,15 @@ pub struct Observed {
     node_trouble: Option<String>,
     strays: Vec<String>,
     xids: BTreeMap<String, u64>,
+}
+
+/// What an agent says of its node that no look changes.
+#[derive(Debug)]
+pub struct Place {
+    /// How processes are ended and proven gone here.
+    pub containment: &'static str,
+    /// The host by which other nodes reach the ranks here.
+    pub address: Option<String>,
 }
 
 #[derive(Debug)]
@@ -36,13 +47,15 @@ struct Known {
 
 impl Observed {
     /// Begins with the GPUs that the node had last: a silent probe is no reason to say that they are gone.
-    pub fn new(boot: &str, last: Vec<StoredGpu>) -> Self {
+    pub fn new(boot: &str, place: Place, last: Vec<StoredGpu>) -> Self {
         let known = |stored: StoredGpu| {
             let trouble = Some("not seen since the agent started".to_owned());
             (stored.uuid.clone(), Known { stored, silent_since: Some(Instant::now()), trouble })
         };
         Self {
             boot: label(boot),
+            containment: label(place.containment),
+            address: place.address.and_then(|address| Label::new(&address).ok()),
             cpus: std::thread::available_parallelism()
                 .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
             memory: Bytes::new(memory()),
@@ -132,14 +145,14 @@ impl Observed {
             })
         };
         Facts {
-            address: None,
+            address: self.address.clone(),
             boot: self.boot.clone(),
             agent: label(env!("CARGO_PKG_VERSION")),
             cpus: self.cpus,
             memory: self.memory,
             gpus: self.present().filter_map(gpu).collect(),
             is_simulated: self.is_simulated,
-            containment: label("process tree"),
+            containment: self.containment.clone(),
             trouble: self.trouble(),
         }
     }
@@ -190,6 +203,12 @@ fn label(text: &str) -> Label {
     Label::new(&plain).or_else(|_| Label::new("unknown")).expect("a plain word is a label")
 }
 
+/// The machine's own name.
+pub fn hostname() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty() && name != "(none)")
+}
+
 fn memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -200,10 +219,14 @@ fn memory() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Observed, Unknown};
+    use super::{Observed, Place, Unknown};
     use crate::journal::StoredGpu;
     use crate::probe::{Answer, Gpu};
     use scheduler_core::agent::GpuUse;
+
+    fn place() -> Place {
+        Place { containment: "cgroup", address: None }
+    }
 
     fn answer(processes: Option<Vec<u32>>) -> Answer {
         let gpu = Gpu {
@@ -218,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_silent_probe_is_neither_empty_nor_gone() {
-        let mut observed = Observed::new("boot", Vec::new());
+        let mut observed = Observed::new("boot", place(), Vec::new());
         let uses = observed.take(&Ok(answer(Some(vec![]))));
         assert_eq!(uses.iter().map(|(_, usage)| *usage).collect::<Vec<_>>(), [GpuUse::Empty]);
         let healthy = observed.facts();
@@ -236,7 +259,7 @@ mod tests {
     #[test]
     fn the_gpus_of_the_last_run_stand_until_the_probe_speaks() {
         let stored = StoredGpu { uuid: "GPU-9".to_owned(), model: "H100".to_owned(), memory: 7 };
-        let observed = Observed::new("boot", vec![stored.clone()]);
+        let observed = Observed::new("boot", place(), vec![stored.clone()]);
         assert_eq!(observed.facts().gpus.len(), 1);
         assert_eq!(observed.stored(), [stored]);
     }

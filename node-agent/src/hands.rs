@@ -1,5 +1,6 @@
 //! The thread that owns the executor: launches and stops in the order given, and looks for what happened.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use scheduler_core::unit::Timestamp;
 use shim::format;
 use tokio::sync::mpsc::Sender as ToLoop;
 
+use crate::clock::ClusterClock;
 use crate::executor::{Executor, Happening, LaunchError, Order, StopOrder};
 
 /// Pause between two looks while something was just launched or stopped.
@@ -54,22 +56,23 @@ pub struct News {
 }
 
 /// Starts the thread. It ends when the sender, or the receiver of news, is dropped.
-pub fn start(mut executor: Executor, news: ToLoop<News>) -> Sender<Do> {
+pub fn start(mut executor: Executor, clock: Arc<ClusterClock>, news: ToLoop<News>) -> Sender<Do> {
     let (send, orders) = channel();
     std::thread::spawn(move || {
-        let mut hands = Hands { unwritten: Vec::new(), brisk_until: Instant::now() + BRISK_FOR };
+        let mut hands = Hands { clock, unwritten: Vec::new(), brisk_until: Instant::now() + BRISK_FOR };
         while hands.turn(&mut executor, &orders, &news) {}
     });
     send
 }
 
 /// Looks once at everything, for an agent that starts.
-pub fn look(executor: &mut Executor) -> Vec<News> {
+pub fn look(executor: &mut Executor, clock: &ClusterClock) -> Vec<News> {
     let happened = executor.look();
-    happened.into_iter().map(|(id, happening)| translate(executor, id, happening)).collect()
+    happened.into_iter().map(|(id, happening)| translate(executor, clock, id, happening)).collect()
 }
 
 struct Hands {
+    clock: Arc<ClusterClock>,
     /// Stops that couldn't be written yet (a full disk): they are orders all the same.
     unwritten: Vec<(RankId, StopOrder)>,
     brisk_until: Instant,
@@ -90,7 +93,7 @@ impl Hands {
             Err(RecvTimeoutError::Disconnected) => return false,
         }
         self.unwritten.retain(|(id, order)| executor.stop(*id, order).is_err());
-        look(executor).into_iter().all(|item| news.blocking_send(item).is_ok())
+        look(executor, &self.clock).into_iter().all(|item| news.blocking_send(item).is_ok())
     }
 
     fn carry_out(&mut self, executor: &mut Executor, order: Do) -> Vec<News> {
@@ -123,8 +126,14 @@ impl Hands {
     }
 }
 
-fn translate(executor: &Executor, id: RankId, happening: Happening) -> News {
+fn translate(executor: &Executor, clock: &ClusterClock, id: RankId, happening: Happening) -> News {
+    let moment = |boot_ms: Option<u64>| boot_ms.map(|boot_ms| clock.of_boot_ms(boot_ms));
     match happening {
+        Happening::Saved { saved_ms, signed_ms } => {
+            let news = RankNews::Saved { saved_at: moment(saved_ms), signed_at: moment(signed_ms) };
+            News { id, boot_ms: None, news }
+        }
+        Happening::Unkillable { what } => News { id, boot_ms: None, news: RankNews::Unkillable { what } },
         Happening::Started { boot_ms } => News { id, boot_ms: Some(boot_ms), news: RankNews::Started },
         Happening::Gone => News { id, boot_ms: None, news: RankNews::Gone },
         Happening::Exited(exit) => {
@@ -134,7 +143,11 @@ fn translate(executor: &Executor, id: RankId, happening: Happening) -> News {
                     let LaunchError { fault, what } = executor.explain(id, failure);
                     RankNews::LaunchFailed { fault, what }
                 }
-                None => RankNews::Exited { exit: status(&exit.status), by: by(&exit), saved_at: None },
+                None => RankNews::Exited {
+                    exit: status(&exit.status),
+                    by: by(&exit),
+                    saved_at: moment(exit.saved_ms),
+                },
             };
             News { id, boot_ms, news }
         }

@@ -20,7 +20,7 @@ use tonic::transport::Channel;
 use crate::clock::ClusterClock;
 use crate::config::Config;
 use crate::executor::{self, Executor, StopOrder};
-use crate::facts::Observed;
+use crate::facts::{self, Observed, Place};
 use crate::fetch::{self, Fetched};
 use crate::hands::{self, Do, News};
 use crate::journal::{self, Journal};
@@ -140,13 +140,17 @@ impl Parts {
         let boot = executor.boot().to_owned();
         let seen = journal.token().map_err(Error::Journal)?;
         let clock = Arc::new(ClusterClock::resume(journal.clock(&boot)));
-        let mut observed = Observed::new(&boot, journal.gpus());
+        let place = Place {
+            containment: if executor.has_cgroups() { "cgroup" } else { "process tree" },
+            address: config.address.clone().or_else(facts::hostname),
+        };
+        let mut observed = Observed::new(&boot, place, journal.gpus());
         let found = executor.ranks().into_iter().map(|found| (found.id, found.gpus)).collect();
         let strays = executor.strays().map_err(Error::Executor)?;
         let strays = strays.iter().map(|(id, pid)| stray(*id, *pid));
         let unreadable = executor.unreadable().into_iter().map(unreadable);
         observed.set_strays(strays.chain(unreadable).collect());
-        let first = hands::look(&mut executor);
+        let first = hands::look(&mut executor, &clock);
         let (inbound, link) = mpsc::channel(INBOX);
         let (news_in, news) = mpsc::channel(INBOX);
         let (looks_in, looks) = mpsc::channel(INBOX);
@@ -157,12 +161,12 @@ impl Parts {
             machine: Agent::start(joined.cluster(), seen, found),
             facts: watch::Sender::new(observed.facts()),
             seen: watch::Sender::new(seen),
+            hands: hands::start(executor, Arc::clone(&clock), news_in),
             clock,
             boot,
             journal,
             observed,
             credential: String::new(),
-            hands: hands::start(executor, news_in),
             looker: looker::start(config, looks_in),
             logs,
             fetching: BTreeMap::new(),
@@ -225,7 +229,9 @@ impl Parts {
             Woken::Link(inbound) => self.take_inbound(inbound),
             Woken::News(News { id, boot_ms, news }) => {
                 let at = boot_ms.map_or(now, |boot_ms| self.clock.of_boot_ms(boot_ms));
-                tracing::info!(attempt = %id.attempt, rank = %id.rank, ?news, "a rank has news");
+                if !matches!(news, RankNews::Saved { .. }) {
+                    tracing::info!(attempt = %id.attempt, rank = %id.rank, ?news, "a rank has news");
+                }
                 self.handle(Event::Rank { id, at, news })
             }
             Woken::Look(look) => self.take_look(look),

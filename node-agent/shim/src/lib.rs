@@ -15,6 +15,7 @@
 //! | file | writer | content |
 //! |---|---|---|
 //! | `spec` | agent | [`format::Spec`]: what to start, as whom, with which limits |
+//! | `hosts` | agent | the hosts of the attempt's ranks, for the job |
 //! | `intent` | agent | "a launch may have happened", before the first fork |
 //! | `lock` | shim | locked (`flock`) as long as a shim or a nurse lives |
 //! | `wake` | agent | FIFO: a byte makes the shim look at `stop` now instead of within half a second |

@@ -8,9 +8,9 @@ use std::path::Path;
 use scheduler_core::agent::RankId;
 use scheduler_core::id::{AttemptId, AttemptNo, JobId, Rank};
 use shim::files::{self, Readers};
-use shim::format::{self, Exit, Record, Spec, Status};
+use shim::format::{self, Exit, Phase, Record, Spec, Status};
 use shim::procs::{self, Attempt};
-use shim::sys;
+use shim::{cgroup, sys};
 
 use super::config::{Config, Error, failed};
 
@@ -52,6 +52,7 @@ pub(super) fn settle_reboot(directory: &Path, boot: &str) -> bool {
     if !of_another_boot || directory.join(format::EXIT).exists() {
         return of_another_boot;
     }
+    let noticed = read(format::PHASE).and_then(|bytes| Phase::decode(&bytes).ok());
     let exit = Exit {
         boot: boot.to_owned(),
         status: Status::Unknown("the machine restarted".to_owned()),
@@ -60,7 +61,9 @@ pub(super) fn settle_reboot(directory: &Path, boot: &str) -> bool {
         ended_ms: 0,
         asked: Some(REBOOT.to_owned()),
         generation: None,
-        noticed: false,
+        noticed: noticed.is_some_and(|phase| phase.noticed),
+        // A time of another boot's clock is none of this one's.
+        saved_ms: None,
         user_ms: 0,
         system_ms: 0,
         peak_rss_kib: 0,
@@ -82,12 +85,15 @@ pub(super) fn settle_unlaunched(directory: &Path) -> bool {
     }
     let spec =
         files::read(directory, format::SPEC).ok().flatten().and_then(|bytes| Spec::decode(&bytes).ok());
-    let is_populated = spec.is_some_and(|spec| {
-        let attempt = Attempt { mark: &spec.mark, shim: None, main: None };
+    let is_populated = spec.as_ref().is_some_and(|spec| {
+        let attempt = Attempt { mark: &spec.mark, shim: None, main: None, cgroup: spec.group() };
         !matches!(procs::members(attempt), Ok(members) if members.is_empty())
     });
     if is_populated {
         return false;
+    }
+    if let Some(group) = spec.as_ref().and_then(Spec::group) {
+        cgroup::remove(group);
     }
     let gone = |name| match std::fs::remove_file(directory.join(name)) {
         Ok(()) => true,

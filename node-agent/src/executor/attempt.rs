@@ -1,13 +1,14 @@
 //! One rank's directory, looked at again and again: what happened to it since.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use shim::files::{self, Readers};
-use shim::format::{self, Exit, Phase, Record, Spec, Status};
+use shim::format::{self, Exit, Phase, Record, Saves, Spec, Status};
 use shim::procs::{self, Attempt as Marked, Process};
-use shim::sys;
+use shim::{cgroup, sys};
 
 use super::adopt;
 use super::run::{Happening, StopOrder};
@@ -28,6 +29,11 @@ pub(super) struct Attempt {
     is_started: bool,
     is_exited: bool,
     is_gone: bool,
+    is_unkillable_told: bool,
+    /// The record of its progress that was read last.
+    saves: Option<(u64, i64, i64)>,
+    /// Since when the agent itself ends what is left.
+    killed_since: Option<Instant>,
     next_nurse: Instant,
     orphan_since: Option<Instant>,
 }
@@ -44,6 +50,9 @@ impl Attempt {
             is_started: false,
             is_exited: false,
             is_gone: false,
+            is_unkillable_told: false,
+            saves: None,
+            killed_since: None,
             next_nurse: Instant::now(),
             orphan_since: None,
         }
@@ -59,6 +68,10 @@ impl Attempt {
         if !self.is_started && self.record.is_some() {
             self.look_at_phase(&mut happened);
         }
+        if !self.is_exited {
+            self.look_at_saves(&mut happened);
+        }
+        self.look_at_unkillable(&mut happened);
         if !self.is_exited {
             match self.exit() {
                 Some(exit) => {
@@ -106,6 +119,36 @@ impl Attempt {
         }
     }
 
+    /// Reads the record of its progress if it is another one than before.
+    fn look_at_saves(&mut self, happened: &mut Vec<Happening>) {
+        let Ok(data) = std::fs::symlink_metadata(self.directory.join(format::SAVES)) else { return };
+        let version = Some((data.ino(), data.mtime(), data.mtime_nsec()));
+        if version == self.saves {
+            return;
+        }
+        if let Some(saves) = self.read_saves() {
+            self.saves = version;
+            if saves.saved_ms.is_some() || saves.signed_ms.is_some() {
+                happened.push(Happening::Saved { saved_ms: saves.saved_ms, signed_ms: saves.signed_ms });
+            }
+        }
+    }
+
+    fn read_saves(&self) -> Option<Saves> {
+        let saves = read(&self.directory, format::SAVES).and_then(|bytes| Saves::decode(&bytes).ok());
+        saves.filter(|saves| saves.boot == self.boot)
+    }
+
+    fn look_at_unkillable(&mut self, happened: &mut Vec<Happening>) {
+        if self.is_unkillable_told {
+            return;
+        }
+        let Some(bytes) = read(&self.directory, format::UNKILLABLE) else { return };
+        self.is_unkillable_told = true;
+        let what = format::Fields::parse(&bytes).and_then(|fields| fields.text(format::WHAT));
+        happened.push(Happening::Unkillable { what: what.unwrap_or_else(|_| "processes of it".to_owned()) });
+    }
+
     /// Reads the exit. One that can't be read is unknown, and as final as any other.
     fn exit(&self) -> Option<Exit> {
         let bytes = match files::read(&self.directory, format::EXIT) {
@@ -131,6 +174,7 @@ impl Attempt {
             asked: stop.as_ref().map(|stop| stop.kind.clone()),
             generation: stop.map(|stop| stop.generation),
             noticed: phase.is_some_and(|phase| phase.noticed),
+            saved_ms: self.read_saves().and_then(|saves| saves.saved_ms),
             user_ms: 0,
             system_ms: 0,
             peak_rss_kib: 0,
@@ -224,7 +268,26 @@ impl Attempt {
             mark: &spec.mark,
             shim: record.map(|record| record.shim),
             main: record.map(|record| record.main),
+            cgroup: spec.group(),
         })
+    }
+
+    /// Ends what is left where no shim does, and says so if it is there long after.
+    fn kill(&mut self, members: &[Process]) {
+        if let Some(group) = self.spec.as_ref().and_then(Spec::group) {
+            cgroup::kill(group);
+        }
+        for process in members {
+            procs::signal(process, libc::SIGKILL);
+            sys::reap_pid(process.id.pid);
+        }
+        let since = *self.killed_since.get_or_insert_with(Instant::now);
+        let limit =
+            self.spec.as_ref().map_or(Duration::MAX, |spec| Duration::from_millis(spec.unkillable_ms));
+        if !self.is_unkillable_told && since.elapsed() >= limit {
+            // If the disk is full the next look tries again.
+            let _ = shim::watch::tell_unkillable(&self.directory, members);
+        }
     }
 
     /// After the exit: nothing of the rank may be left. Its watcher sees to it; without one the agent does.
@@ -238,14 +301,14 @@ impl Attempt {
         }
         match self.members() {
             Ok(members) if members.is_empty() => {
+                if let Some(group) = self.spec.as_ref().and_then(Spec::group) {
+                    cgroup::remove(group);
+                }
                 let empty = format::Writer::new().finish();
                 files::replace(&self.directory, format::EMPTY, &empty, Readers::Owner).is_ok()
             }
             Ok(members) => {
-                for process in &members {
-                    procs::signal(process, libc::SIGKILL);
-                    sys::reap_pid(process.id.pid);
-                }
+                self.kill(&members);
                 false
             }
             Err(_) => false,

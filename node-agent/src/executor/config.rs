@@ -20,6 +20,10 @@ pub struct Config {
     pub keep_ended_max: usize,
     /// From TERM to KILL at a job's time limit.
     pub limit_kill: Duration,
+    /// From the first KILL until what is left of an attempt is said to be unkillable.
+    pub unkillable_after: Duration,
+    /// Whether attempts get a cgroup of their own where this machine can give one.
+    pub uses_cgroups: bool,
 }
 
 impl Config {
@@ -32,6 +36,8 @@ impl Config {
             keep_ended: Duration::from_secs(24 * 3_600),
             keep_ended_max: 2_000,
             limit_kill: Duration::from_secs(30),
+            unkillable_after: Duration::from_secs(60),
+            uses_cgroups: true,
         }
     }
 

@@ -6,8 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use scheduler_core::agent::Assignment;
 use scheduler_core::spec::Launch;
-use shim::format::{CHECKPOINT, JOB, MARK_VARIABLE, NOTICE};
+use shim::format::{CHECKPOINT, HOSTS, JOB, MARK_VARIABLE, NOTICE, SOCKET};
+use shim::progress::SOCKET_PATH_MAX;
 
 use super::account::Found;
 use super::config::Config;
@@ -47,8 +49,14 @@ pub(super) fn build(
         check_name(name)?;
         set(name, secret(config, name, account)?);
     }
-    for (name, value) in ours(config, order) {
+    for (name, value) in ours(config, order).into_iter().chain(gang(config, order)) {
         set(name, value.into_bytes());
+    }
+    // Names that many programs read: what the job itself says of them stands.
+    for (name, value) in rendezvous(order.assignment) {
+        if !entries.iter().any(|(known, _)| known == name) {
+            entries.push((name.to_owned(), value.into_bytes()));
+        }
     }
     Ok(entries.into_iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_slice()].concat()).collect())
 }
@@ -74,17 +82,63 @@ fn ours(config: &Config, order: &Order<'_>) -> Vec<(&'static str, String)> {
         ("BURSAR_ATTEMPT", assignment.attempt.no.to_string()),
         ("BURSAR_RANK", assignment.rank.to_string()),
         ("BURSAR_BUDGET", assignment.budget.clone()),
-        ("BURSAR_NODELIST", comma(assignment.nodes.iter().map(|name| name.as_str()).collect())),
         ("BURSAR_NOTICE_FILE", inside(NOTICE)),
         ("BURSAR_CHECKPOINT_FILE", directory.join(JOB).join(CHECKPOINT).display().to_string()),
         ("CUDA_VISIBLE_DEVICES", comma(assignment.gpus.iter().map(|gpu| gpu.as_str()).collect())),
         ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()),
     ];
+    let socket = inside(SOCKET);
+    if socket.len() <= SOCKET_PATH_MAX {
+        list.push(("BURSAR_CHECKPOINT_SOCKET", socket));
+    }
     if let Some(until) = order.protected_until {
         // Seconds since 1970, as `date -d @N` reads them.
         list.push(("BURSAR_PROTECTED_UNTIL", (until.as_millis() / 1_000).to_string()));
     }
     list
+}
+
+/// Where the attempt's other ranks are: the same on each of its nodes, but for the rank.
+fn gang(config: &Config, order: &Order<'_>) -> Vec<(&'static str, String)> {
+    let assignment = order.assignment;
+    let names: Vec<&str> = assignment.nodes.iter().map(|name| name.as_str()).collect();
+    vec![
+        ("BURSAR_NODELIST", names.join(",")),
+        ("BURSAR_NODES", names.join(",")),
+        ("BURSAR_NODE_ADDRESSES", addresses(assignment).join(",")),
+        ("BURSAR_HOSTFILE", config.attempt(order.id()).join(HOSTS).display().to_string()),
+        ("BURSAR_RENDEZVOUS_ID", assignment.attempt.to_string()),
+    ]
+}
+
+/// The names that PyTorch and those like it agree on. With one node nobody has to meet.
+fn rendezvous(assignment: &Assignment) -> Vec<(&'static str, String)> {
+    let (nodes, processes) = (assignment.nodes.len().max(1), assignment.gpus.len().max(1));
+    let mut list = vec![
+        ("NNODES", nodes.to_string()),
+        ("NODE_RANK", assignment.rank.to_string()),
+        ("NPROC_PER_NODE", processes.to_string()),
+    ];
+    if nodes > 1 {
+        list.push(("WORLD_SIZE", (nodes * processes).to_string()));
+        list.extend(addresses(assignment).first().map(|first| ("MASTER_ADDR", (*first).to_owned())));
+        list.extend(assignment.port.map(|port| ("MASTER_PORT", port.to_string())));
+    }
+    list
+}
+
+/// The hosts by rank; where one is not known, the nodes' names have to do.
+fn addresses(assignment: &Assignment) -> Vec<&str> {
+    if assignment.addresses.len() == assignment.nodes.len() {
+        return assignment.addresses.iter().map(String::as_str).collect();
+    }
+    assignment.nodes.iter().map(|name| name.as_str()).collect()
+}
+
+/// The hosts of an attempt in the form that mpirun and DeepSpeed read.
+pub(super) fn hosts(assignment: &Assignment) -> String {
+    let line = |host: &str| format!("{host} slots={}\n", assignment.gpus.len().max(1));
+    addresses(assignment).into_iter().map(line).collect()
 }
 
 /// Reads a secret: a file of that name, which must belong to the job's account. It never enters a log or a message.

@@ -57,23 +57,32 @@ impl LaunchError {
     }
 }
 
-/// Writes the directory of a rank and starts its shim. Returns once the shim has taken the attempt.
-pub(super) fn launch(
-    config: &Config,
-    copy: &Path,
-    instance: &str,
-    order: &Order<'_>,
-) -> Result<(), LaunchError> {
-    let account = account::find(order.assignment.account.as_str(), config.allow_root_jobs)?;
-    let spec = spec(config, instance, order, &account)?;
-    let directory = config.attempt(order.id());
-    let written = write(config, &directory, &spec, &account);
-    written
-        .map_err(|error| LaunchError::node(format!("failed to write the attempt's directory: {error}")))?;
-    match start(copy, "--attempt", &directory) {
-        Ok(0) => Ok(()),
-        Ok(code) => Err(LaunchError::node(refusal(code))),
-        Err(error) => Err(LaunchError::node(format!("failed to start the shim: {error}"))),
+/// What every launch of an agent needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Launcher<'a> {
+    pub(super) config: &'a Config,
+    /// The copy of the shim.
+    pub(super) copy: &'a Path,
+    /// This data directory's own name.
+    pub(super) instance: &'a str,
+}
+
+impl Launcher<'_> {
+    /// Writes the directory of a rank and starts its shim. Returns once the shim has taken the attempt.
+    pub(super) fn launch(&self, order: &Order<'_>, group: Option<&Path>) -> Result<(), LaunchError> {
+        let account = account::find(order.assignment.account.as_str(), self.config.allow_root_jobs)?;
+        let mut spec = spec(self.config, self.instance, order, &account)?;
+        spec.cgroup = group.map(|group| group.as_os_str().as_encoded_bytes().to_vec());
+        let directory = self.config.attempt(order.id());
+        let written = write(self.config, &directory, &spec, (order, &account));
+        written.map_err(|error| {
+            LaunchError::node(format!("failed to write the attempt's directory: {error}"))
+        })?;
+        match start(self.copy, "--attempt", &directory) {
+            Ok(0) => Ok(()),
+            Ok(code) => Err(LaunchError::node(refusal(code))),
+            Err(error) => Err(LaunchError::node(format!("failed to start the shim: {error}"))),
+        }
     }
 }
 
@@ -120,6 +129,9 @@ fn spec(config: &Config, instance: &str, order: &Order<'_>, account: &Found) -> 
         grace_ms: assignment.grace.as_millis(),
         limit_kill_ms: u64::try_from(config.limit_kill.as_millis()).unwrap_or(u64::MAX),
         signal: i32::from(assignment.signal),
+        checkpoint_glob: order.launch.checkpoint_glob.clone().map(String::into_bytes),
+        cgroup: None,
+        unkillable_ms: u64::try_from(config.unkillable_after.as_millis()).unwrap_or(u64::MAX),
     })
 }
 
@@ -145,7 +157,12 @@ fn output_path(order: &Order<'_>, output: &str) -> Vec<u8> {
 }
 
 /// Writes everything of a launch: after this a restarted agent knows that it may have happened.
-fn write(config: &Config, directory: &Path, spec: &Spec, account: &Found) -> io::Result<()> {
+fn write(
+    config: &Config,
+    directory: &Path,
+    spec: &Spec,
+    (order, account): (&Order<'_>, &Found),
+) -> io::Result<()> {
     make_directory(directory, 0o711)?;
     let job = directory.join(format::JOB);
     make_directory(&job, 0o700)?;
@@ -154,6 +171,7 @@ fn write(config: &Config, directory: &Path, spec: &Spec, account: &Found) -> io:
     }
     // A shim of an earlier agent that comes late finds this spec or none, never an older one.
     let _lock = super::adopt::lock(directory)?;
+    files::put(directory, format::HOSTS, environment::hosts(order.assignment).as_bytes(), Readers::Everyone)?;
     files::put(directory, format::SPEC, &spec.encode(), Readers::Owner)?;
     files::put(directory, format::INTENT, &format::Writer::new().finish(), Readers::Owner)?;
     files::sync_directory(directory)?;

@@ -16,6 +16,7 @@ mod adopt;
 mod attempt;
 mod config;
 mod environment;
+mod groups;
 mod launch;
 mod logs;
 mod run;

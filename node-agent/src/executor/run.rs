@@ -15,6 +15,7 @@ use shim::{procs, sys};
 use super::adopt;
 use super::attempt::Attempt;
 use super::config::{Config, Error, failed};
+use super::groups;
 use super::launch::{self, LaunchError, Order, make_directory};
 use super::logs::{self, LogError, LogPart, Stream};
 use super::shims;
@@ -30,8 +31,20 @@ pub enum Happening {
         /// Since when.
         boot_ms: u64,
     },
+    /// It said something of its progress.
+    Saved {
+        /// When its newest checkpoint was heard of.
+        saved_ms: Option<u64>,
+        /// When its first sign of progress was.
+        signed_ms: Option<u64>,
+    },
     /// Its main process ended, or its launch failed.
     Exited(Box<Exit>),
+    /// It can't be ended.
+    Unkillable {
+        /// Which processes of it, and what they hang in.
+        what: String,
+    },
     /// No process of it is left.
     Gone,
 }
@@ -86,6 +99,8 @@ pub struct Found {
 pub struct Executor {
     config: Config,
     copy: PathBuf,
+    /// Where attempts get their cgroups; none on a machine that has none to give.
+    groups: Option<PathBuf>,
     instance: String,
     boot: String,
     attempts: BTreeMap<RankId, Attempt>,
@@ -112,7 +127,8 @@ impl Executor {
         // What a dying shim leaves behind comes to the agent, which can then tell how it ended.
         let _ = sys::become_subreaper();
         let (attempts, zombies) = (BTreeMap::new(), BTreeMap::new());
-        let mut executor = Self { config, copy, instance, boot, attempts, zombies, _lock: lock };
+        let groups = config.uses_cgroups.then(groups::find).flatten();
+        let mut executor = Self { config, copy, groups, instance, boot, attempts, zombies, _lock: lock };
         for id in adopt::list(&executor.config)? {
             let directory = executor.config.attempt(id);
             adopt::settle_reboot(&directory, &executor.boot);
@@ -127,6 +143,11 @@ impl Executor {
     /// Boot id of this machine.
     pub fn boot(&self) -> &str {
         &self.boot
+    }
+
+    /// Whether attempts that are launched from now on have cgroups of their own, and not only their process tree.
+    pub fn has_cgroups(&self) -> bool {
+        self.groups.is_some()
     }
 
     /// All ranks that are not acknowledged.
@@ -166,7 +187,12 @@ impl Executor {
         if self.attempts.contains_key(&id) || directory.join(format::EXIT).exists() {
             return Ok(());
         }
-        launch::launch(&self.config, &self.copy, &self.instance, order)?;
+        let group = groups::make(self.groups.as_deref(), &self.instance, id);
+        let launcher = launch::Launcher { config: &self.config, copy: &self.copy, instance: &self.instance };
+        if let Err(error) = launcher.launch(order, group.as_deref()) {
+            group.iter().for_each(|group| shim::cgroup::remove(group));
+            return Err(error);
+        }
         self.attempts.insert(id, Attempt::open(directory, &self.boot));
         Ok(())
     }

@@ -34,6 +34,8 @@ pub const RECORD: &str = "record";
 pub const STOP: &str = "stop";
 /// File name of the phase.
 pub const PHASE: &str = "phase";
+/// File name of the list of the attempt's hosts.
+pub const HOSTS: &str = "hosts";
 /// File name of the notice to the job.
 pub const NOTICE: &str = "notice";
 /// File name of the job's progress.
