@@ -60,22 +60,30 @@ pub struct Global {
 pub enum Command {
     /// Submit a job
     Submit(commands::submit::Args),
+    /// Say what would become of a submission, without submitting it
+    Plan(commands::plan::Args),
     /// Submit a command, follow its output, end with its exit code
     Run(commands::run::Args),
     /// Show the line, in the order in which jobs start
     Queue(commands::queue::Args),
-    /// Show, list, cancel, await jobs
+    /// Show, list, hold, release, requeue, cancel, await jobs
     Job(commands::job::Args),
     /// Say why a job waits, runs, or ended; with both sides' numbers
     Explain(commands::explain::Args),
     /// Show what a job wrote
     Logs(commands::logs::Args),
+    /// Report a checkpoint, from inside a job
+    Checkpoint(commands::checkpoint::Args),
     /// The tree that divides GPU time
     Budget(commands::budget::Args),
+    /// What preemptions cost
+    Bill(commands::bill::Args),
     /// Who may do what
     Principal(commands::principal::Args),
     /// Machines with GPUs
     Node(commands::node::Args),
+    /// Show how large a job could start, now and later
+    Capacity(commands::capacity::Args),
     /// The control plane itself
     Cluster(commands::cluster::Args),
     /// Show what happened

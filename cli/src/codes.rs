@@ -27,6 +27,10 @@ pub const SIZE: u16 = 1003;
 pub const CONFIRM: u16 = 1004;
 /// `--priority`.
 pub const NO_PRIORITY: u16 = 1005;
+/// A moment that is none.
+pub const MOMENT: u16 = 1006;
+/// A command of jobs, outside of one.
+pub const NOT_IN_JOB: u16 = 1007;
 /// A file that cannot be read or written.
 pub const FILE: u16 = 1011;
 /// A file whose content is not what it should be.
@@ -113,6 +117,22 @@ pub const CODES: &[Explained] = &[
          to anybody else.",
         "Use `--turn first|normal|last` within your budget. To start sooner ask for a shorter `--min-runtime`, \
          fewer GPUs, or the free tier (`--unallocated`). If your group needs more, its share is what to change.",
+    ),
+    code(
+        MOMENT,
+        Exit::Usage,
+        "not a moment",
+        "A moment is a length of time from now (or, looking back, before now), a time of the day, or a date with one. It \
+         lies ahead where something is planned, behind where something is looked up.",
+        "Write `2h`, `17:30`, `2027-01-31 17:30`, or with an offset `2027-01-31T17:30:00+01:00`; `--utc` reads them as UTC.",
+    ),
+    code(
+        NOT_IN_JOB,
+        Exit::Usage,
+        "not inside a job",
+        "`bursar checkpoint` speaks to the node's agent, by a socket or a file that the job's environment names. There is \
+         neither: it was typed outside of a job, or the environment was not passed on.",
+        "Call it from the job itself, with BURSAR_CHECKPOINT_SOCKET or BURSAR_CHECKPOINT_FILE as the job got them.",
     ),
     code(
         FILE,
@@ -245,8 +265,8 @@ pub const CODES: &[Explained] = &[
         1205,
         Exit::Refused,
         "no set of nodes can hold this shape",
-        "It asks for more GPUs on a node than any node has, for a type that no node has, or for several nodes, which jobs \
-         cannot span yet. Nodes that are down count, so waiting would not help.",
+        "It asks for more GPUs on a node than any node has, for more such nodes than there are, or for a type that no node \
+         has. Nodes that are down count, so waiting would not help.",
         "The message names what fits; `bursar node list -o wide` shows the nodes.",
     ),
     code(
@@ -296,8 +316,9 @@ pub const CODES: &[Explained] = &[
         1401,
         Exit::NotAllowed,
         "not allowed",
-        "Members submit to their budget and below; a job's user, the owners of its budget and operators end it; owners edit \
-         what is below their budget; operators look after nodes and the control plane.",
+        "Members submit to their budget and below; a job's user, the owners of its budget and operators end, hold, release \
+         and requeue it (with a reason if it is somebody else's; what an owner or operator holds its user cannot release); \
+         owners edit what is below their budget; operators look after nodes and the control plane.",
         "`bursar whoami` shows what you are; `bursar budget tree -o wide` who owns what.",
     ),
     code(
@@ -360,8 +381,9 @@ pub const CODES: &[Explained] = &[
         1503,
         Exit::Conflict,
         "what the request was made for has changed",
-        "Somebody changed it between the plan and its application.",
-        "Look at the difference again, then apply.",
+        "Somebody changed it between the look and the word: another tree was applied, the job has started or ended, the \
+         node is not being drained any more.",
+        "Look again, then repeat it.",
     ),
     code(
         1504,

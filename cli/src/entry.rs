@@ -60,6 +60,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Context(args) => commands::context::run(&shell, args),
         Command::Completion(args) => commands::completion::run(&shell, args),
         Command::Help(args) => commands::help::run(&shell, args),
+        Command::Checkpoint(args) => commands::checkpoint::run(&shell, args),
         Command::Version => commands::version::run(&shell),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -75,12 +76,15 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
 async fn speak(shell: &Shell, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Submit(args) => commands::submit::run(shell, args).await,
+        Command::Plan(args) => commands::plan::run(shell, args).await,
         Command::Run(args) => commands::run::run(shell, args).await,
         Command::Queue(args) => commands::queue::run(shell, args).await,
         Command::Job(args) => commands::job::run(shell, args).await,
         Command::Explain(args) => commands::explain::run(shell, args).await,
         Command::Logs(args) => commands::logs::run(shell, args).await,
         Command::Budget(args) => commands::budget::run(shell, args).await,
+        Command::Bill(args) => commands::bill::run(shell, args).await,
+        Command::Capacity(args) => commands::capacity::run(shell, args).await,
         Command::Principal(args) => commands::principal::run(shell, args).await,
         Command::Node(args) => commands::node::run(shell, args).await,
         Command::Cluster(args) => commands::cluster::run(shell, args).await,
@@ -89,6 +93,7 @@ async fn speak(shell: &Shell, command: Command) -> Result<Exit, Failure> {
         // Run by the caller, who needs no control plane for them.
         Command::Context(_)
         | Command::Completion(_)
+        | Command::Checkpoint(_)
         | Command::Help(_)
         | Command::Version
         | Command::Dev(_)

@@ -151,12 +151,23 @@ impl Shell {
         }
     }
 
+    /// Says what a question is about, also to those who want to hear little.
+    pub fn tell(&self, text: &str) {
+        // Nobody is left to tell if stderr is closed.
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
+
+    /// Returns whether there is a terminal to ask on.
+    pub fn can_ask(&self) -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
     /// Asks before something is done that others feel.
     ///
     /// # Errors
     /// When nobody can be asked.
     pub fn confirm(&self, question: &str) -> Result<bool, Failure> {
-        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        if !self.can_ask() {
             return Err(Failure::new(
                 codes::CONFIRM,
                 "a confirmation is needed, and there is no terminal to ask on",

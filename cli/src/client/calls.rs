@@ -35,6 +35,14 @@ calls! {
     submit(SubmitRequest) -> SubmitReply;
     /// Ends a job.
     cancel(CancelRequest) -> CancelReply;
+    /// Judges and plans a submission without making it.
+    plan_job(PlanJobRequest) -> PlanJobReply;
+    /// Keeps a waiting job from being tried.
+    hold_job(JobWordRequest) -> JobWordReply;
+    /// Puts a held job back in line.
+    release_job(JobWordRequest) -> JobWordReply;
+    /// Stops a job's attempt, and starts it again later.
+    requeue_job(JobWordRequest) -> JobWordReply;
     /// Reads a job.
     show_job(ShowJobRequest) -> JobView;
     /// Reads jobs.
@@ -63,6 +71,18 @@ calls! {
     list_nodes(ListNodesRequest) -> NodeList;
     /// Reads a node.
     show_node(ShowNodeRequest) -> NodeView;
+    /// Keeps new work from a node.
+    cordon_node(NodeWordRequest) -> NodeView;
+    /// Lets new work come to a node again.
+    uncordon_node(NodeWordRequest) -> NodeView;
+    /// Empties a node, or says what that would do.
+    drain_node(DrainNodeRequest) -> DrainView;
+    /// Ends the emptying of a node.
+    undrain_node(NodeWordRequest) -> NodeView;
+    /// Reads what preemptions cost.
+    bill(BillRequest) -> BillView;
+    /// Reads what could start.
+    capacity(CapacityRequest) -> CapacityView;
     /// Reads the control plane.
     cluster_status(ClusterStatusRequest) -> ClusterView;
     /// Ends safe mode.

@@ -42,6 +42,12 @@ fn code(topic: &str) -> Option<u16> {
     topic.strip_prefix(['B', 'b']).unwrap_or(topic).parse().ok()
 }
 
+/// Returns what a code like `B1203` means; none if it is no code, or there is none of that number.
+pub fn of_code(topic: &str) -> Option<String> {
+    let number = topic.strip_prefix(['B', 'b'])?.parse().ok()?;
+    codes::find(number).map(explain)
+}
+
 fn line(explained: &Explained) -> String {
     format!("B{}  {:<46}  exit code {}\n", explained.code, explained.title, explained.exit.code())
 }

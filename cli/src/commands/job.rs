@@ -1,10 +1,12 @@
-//! `bursar job`: show, list, cancel, await jobs.
+//! `bursar job`: show, list, hold, release, requeue, cancel, await jobs.
 
 use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
-use proto::v1::{CancelRequest, ListJobsRequest, ReadAs, ShowJobRequest};
+use proto::v1::{AsOf, AttemptView, CancelRequest, ListJobsRequest, ReadAs, ShowJobRequest};
+use serde::Serialize;
 
+use super::job_word::{self, Word};
 use super::{ended, subject};
 use crate::clock::Deadline;
 use crate::codes;
@@ -30,6 +32,26 @@ enum Action {
     },
     /// List jobs: all that live, or by state
     List(List),
+    /// Show how each attempt of a job went, and what those that gave way lost
+    Attempts {
+        /// Its number
+        job: String,
+    },
+    /// Keep waiting jobs from being tried until they are released
+    #[command(
+        after_help = "A job that runs is not held: requeue or cancel it.\n\nExamples:\n  bursar job hold 4190\n  bursar job hold 4190 --reason \"its data is being repaired\""
+    )]
+    Hold(job_word::Args),
+    /// Put held jobs back in line, at the place of their first submission
+    #[command(
+        after_help = "Also for jobs that were held after failed launches, or after preemptions without progress.\n\nExample:\n  bursar job release 4190"
+    )]
+    Release(job_word::Args),
+    /// Stop jobs after their notice and grace, and put them back in line
+    #[command(
+        after_help = "The same number, the next attempt. What was saved is kept: the job gets its notice like at a preemption.\n\nExample:\n  bursar job requeue 4190 --reason \"a slow disk on node-07\""
+    )]
+    Requeue(job_word::Args),
     /// End jobs: the end signal, then the kill after a grace time
     Cancel(Cancel),
     /// Wait until jobs have ended
@@ -102,6 +124,10 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
     match args.action {
         Action::Show { job } => show(shell, &job).await,
         Action::List(list) => list_jobs(shell, list).await,
+        Action::Attempts { job } => attempts(shell, &job).await,
+        Action::Hold(args) => job_word::run(shell, Word::Hold, args).await,
+        Action::Release(args) => job_word::run(shell, Word::Release, args).await,
+        Action::Requeue(args) => job_word::run(shell, Word::Requeue, args).await,
         Action::Cancel(args) => cancel(shell, args).await,
         Action::Wait(args) => wait(shell, args).await,
     }
@@ -112,6 +138,29 @@ async fn show(shell: &Shell, job: &str) -> Result<Exit, Failure> {
     let mut view = shell.client()?.show_job(request).await?;
     super::schema(&mut view.schema, "job/v1");
     shell.show(&view, &[view.job.to_string()], |look| render::job::job(&view, look))?;
+    Ok(Exit::Done)
+}
+
+/// What `job attempts` says in JSON.
+#[derive(Debug, Serialize)]
+struct Attempts<'a> {
+    schema: &'static str,
+    as_of: Option<&'a AsOf>,
+    job: u32,
+    attempts: &'a [AttemptView],
+}
+
+async fn attempts(shell: &Shell, job: &str) -> Result<Exit, Failure> {
+    let request = ShowJobRequest { read: None, job: subject::job(job)? };
+    let view = shell.client()?.show_job(request).await?;
+    let names: Vec<String> = view.attempts.iter().map(|a| format!("{}.{}", view.job, a.attempt)).collect();
+    let said = Attempts {
+        schema: "attempts/v1",
+        as_of: view.as_of.as_ref(),
+        job: view.job,
+        attempts: &view.attempts,
+    };
+    shell.show_rows(&said, &view.attempts, &names, |look| render::attempts::attempts(&view, look))?;
     Ok(Exit::Done)
 }
 

@@ -2,7 +2,10 @@
 
 pub mod agent;
 pub mod agent_probe;
+pub mod bill;
 pub mod budget;
+pub mod capacity;
+pub mod checkpoint;
 pub mod cluster;
 pub mod completion;
 pub mod context;
@@ -12,6 +15,7 @@ pub mod help;
 pub mod job;
 pub mod logs;
 pub mod node;
+pub mod plan;
 pub mod principal;
 pub mod queue;
 pub mod run;
@@ -20,8 +24,11 @@ pub mod submit;
 pub mod version;
 pub mod whoami;
 
+mod drain;
 mod ended;
 mod follow;
+mod job_word;
+mod node_word;
 mod settings;
 mod subject;
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use proto::v1::{IssueNodeTokenRequest, ListNodesRequest, ShowNodeRequest};
 
+use super::drain;
+use super::node_word::{self, Word};
 use crate::codes;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -22,13 +24,24 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the nodes: what runs there, what is idle, their health
+    /// List the nodes: what runs there, what is idle, when they are empty, their health
     List,
     /// Show one node with its GPUs
     Show {
         /// Its name
         name: String,
     },
+    /// Keep new work from nodes; what runs there stays
+    #[command(after_help = "Example:\n  bursar node cordon node-17 --reason \"slow disk, looking at it\"")]
+    Cordon(node_word::Args),
+    /// Let new work come to nodes again
+    #[command(after_help = "Example:\n  bursar node uncordon node-17")]
+    Uncordon(node_word::Args),
+    /// Empty a node: no new work, and each job leaves when its protection ends
+    Drain(drain::Args),
+    /// End the emptying of nodes; jobs that were already told to leave still do
+    #[command(after_help = "Example:\n  bursar node undrain node-17")]
+    Undrain(node_word::Args),
     /// Make a token for one node to join with, once
     Token(MakeToken),
 }
@@ -59,6 +72,10 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
     match args.action {
         Action::List => list(shell).await,
         Action::Show { name } => show(shell, name).await,
+        Action::Cordon(args) => node_word::run(shell, Word::Cordon, args).await,
+        Action::Uncordon(args) => node_word::run(shell, Word::Uncordon, args).await,
+        Action::Drain(args) => drain::run(shell, args).await,
+        Action::Undrain(args) => node_word::run(shell, Word::Undrain, args).await,
         Action::Token(args) => token(shell, args).await,
     }
 }

@@ -18,6 +18,7 @@ use crate::submission::{self, EXAMPLE, Flags, Origin, Ready, SCHEMA, Submission}
 #[command(after_help = "Examples:\n  \
     bursar submit train.yaml\n  \
     bursar submit train.yaml --gpus 8 --min-runtime 2h\n  \
+    bursar submit gang.yaml --nodes 2 --gpus-per-node 8   one process a node, all or none\n  \
     bursar submit --budget science/agents --gpus 1 --min-runtime 30m -- python3 train.py\n  \
     bursar submit --budget science/agents --unallocated --script job.sh\n  \
     bursar submit --example > job.yaml")]
@@ -101,11 +102,16 @@ pub fn prepare(
 /// When it is refused, or no replica answers.
 pub async fn send(shell: &Shell, client: &Client, ready: &Ready, key: Option<&str>) -> Result<u32, Failure> {
     let receipt = submit(client, ready, key).await?;
-    let signal = ready.job.signal.map_or("USR1 if it is caught".into(), submission::signal_name);
+    let signal = signal(ready);
     shell.show(&receipt, &[receipt.job.to_string()], |look| {
         render::receipt::receipt(&receipt, &ready.tier_from, &signal, look)
     })?;
     Ok(receipt.job)
+}
+
+/// Returns the signal of the notice, in words.
+pub fn signal(ready: &Ready) -> String {
+    ready.job.signal.map_or("USR1 if it is caught".into(), submission::signal_name)
 }
 
 /// Sends a submission.

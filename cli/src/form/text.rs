@@ -57,6 +57,15 @@ pub fn thousands(digits: &str) -> String {
     out
 }
 
+/// Returns slots as `0-3` where they are a run, as a list where not.
+pub fn slots(slots: &[u32]) -> String {
+    let is_run = slots.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+    match (slots.first(), slots.last()) {
+        (Some(first), Some(last)) if is_run && slots.len() > 2 => format!("{first}-{last}"),
+        _ => slots.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
+    }
+}
+
 /// Returns `text` broken into lines of at most `width` characters at spaces; a longer word stays whole.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -77,7 +86,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, cut, ordinal, plain, thousands, wrap};
+    use super::{count, cut, ordinal, plain, slots, thousands, wrap};
 
     #[test]
     fn numbers_read_like_words() {
@@ -87,6 +96,7 @@ mod tests {
         assert_eq!(count(1234, "GPU"), "1,234 GPUs");
         assert_eq!(thousands("1234567"), "1,234,567");
         assert_eq!(thousands("123"), "123");
+        assert_eq!([slots(&[0, 1, 2]), slots(&[0, 1]), slots(&[0, 2, 3])], ["0-2", "0,1", "0,2,3"]);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use proto::v1::{AheadView, Explanation, LevelView};
 
+use super::cost;
 use super::words::{self, block};
+use crate::form::duration;
 use crate::form::text::{count, ordinal, plain, wrap};
 use crate::shell::Look;
 
@@ -18,6 +20,7 @@ pub fn explain(e: &Explanation, look: &Look) -> String {
         out.push('\n');
         out.push_str(&block("why", HEAD, &wrap(&plain(&e.sentence), WIDTH)));
     }
+    out.push_str(&gave_way(e, look, now));
     for reason in e.reasons.iter().filter(|reason| reason.token != e.reason) {
         let until =
             reason.until_at.map_or(String::new(), |at| format!(", until {}", look.zone.short(at, now)));
@@ -35,6 +38,11 @@ pub fn explain(e: &Explanation, look: &Look) -> String {
             })
             .collect();
         out.push_str(&group_block(&plain(&group.title), &lines));
+    }
+    if !e.victims.is_empty() {
+        let lines: Vec<String> =
+            e.victims.iter().flat_map(|victim| cost::victim(victim, look, now)).collect();
+        out.push_str(&block("took", HEAD, &lines));
     }
     out.push_str(&order(e));
     if !e.levels.is_empty() {
@@ -59,7 +67,20 @@ fn head(e: &Explanation, look: &Look, now: u64) -> String {
         Some(("ended", how)) => how,
         _ => e.state.as_str(),
     };
-    let mut line = format!("{}{name} is {} ({})", plain(&e.subject), plain(&state.to_uppercase()), e.reason);
+    let mut line = match &e.cost {
+        // Only an attempt is asked for by its dot; the job itself has gone on, or has ended for good.
+        Some(paid) if e.subject.contains('.') => {
+            let whom =
+                paid.taken_for.as_deref().map_or(String::new(), |whom| format!(" for {}", plain(whom)));
+            let at = look.zone.short(paid.ended_at, now);
+            return format!(
+                "{}{name} was PREEMPTED at {at}{whom} ({})\n",
+                plain(&e.subject),
+                cost::cause(&paid.cause)
+            );
+        }
+        _ => format!("{}{name} is {} ({})", plain(&e.subject), plain(&state.to_uppercase()), e.reason),
+    };
     if let Some(since) = e.since_at {
         line.push_str(&format!(" since {}", look.zone.short(since, now)));
     }
@@ -71,6 +92,23 @@ fn head(e: &Explanation, look: &Look, now: u64) -> String {
         line.push_str(&format!("who can change it: {}\n", e.changeable_by.join(", ")));
     }
     line
+}
+
+/// Returns by which right it was taken, and what that cost.
+fn gave_way(e: &Explanation, look: &Look, now: u64) -> String {
+    let mut out = String::new();
+    if let Some(taken) = &e.taken {
+        let facts = [cost::right(taken), cost::price(taken, look, now)];
+        let lines: Vec<String> = facts.iter().flat_map(|fact| wrap(fact, WIDTH)).collect();
+        out.push_str(&block("choice", HEAD, &lines));
+    }
+    if let Some(paid) = &e.cost {
+        let (from, to) = (look.zone.clock(paid.noticed_at), look.zone.clock(paid.ended_at));
+        let used = duration::long(paid.ended_at.saturating_sub(paid.noticed_at));
+        out.push_str(&block("when", HEAD, &[format!("notice {from}, gone {to}: {used} of grace used")]));
+        out.push_str(&block("cost", HEAD, &cost::lines(paid, look, now)));
+    }
+    out
 }
 
 fn who(by: &str) -> String {

@@ -2,9 +2,10 @@
 
 use proto::v1::{AttemptView, JobView};
 
+use super::cost;
 use super::words::{self, block};
 use crate::form::table::Table;
-use crate::form::text::{count, cut, plain, wrap};
+use crate::form::text::{count, cut, plain, slots, wrap};
 use crate::form::{duration, gpu_time};
 use crate::shell::Look;
 
@@ -135,30 +136,58 @@ fn details(job: &JobView, look: &Look) -> String {
     const SHOWN: usize = 3;
     let told = job.attempts.iter().rev().take(SHOWN).rev().filter(|_| !look.is_wide);
     let line = |a: &AttemptView| {
-        let detail = a.detail.as_deref().filter(|detail| !detail.is_empty())?;
-        Some(block(&format!("  {}.{}", job.job, a.attempt), 15, &wrap(&plain(detail), 80)))
+        let mut lines = Vec::new();
+        if let (Some(stop), None) = (&a.stop, &a.end) {
+            let by = a.stop_at.zip(a.stop_grace_ms).map_or(String::new(), |(at, grace)| {
+                format!(", gone by {}", look.zone.clock(at.saturating_add(grace)))
+            });
+            lines.extend(wrap(&format!("{}{by}", plain(stop)), 80));
+        }
+        if let Some(paid) = &a.cost {
+            let whom = a.taken_for.as_deref().map_or(String::new(), |whom| format!(" for {}", plain(whom)));
+            lines.push(format!("gave way{whom}: {}", cost::short(paid)));
+        }
+        if let Some(detail) = a.detail.as_deref().filter(|detail| !detail.is_empty()) {
+            lines.extend(wrap(&plain(detail), 80));
+        }
+        (!lines.is_empty()).then(|| block(&format!("  {}.{}", job.job, a.attempt), 15, &lines))
     };
     let lines: String = told.filter_map(line).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
-fn attempt_row(job: u32, a: &AttemptView, look: &Look, now: u64) -> Vec<String> {
-    let at = |moment: Option<u64>| moment.map_or("-".into(), |at| look.zone.short(at, now));
-    let how = match (&a.end, &a.exit, &a.stop) {
+/// Returns how an attempt ended, or is being stopped.
+pub fn how(a: &AttemptView) -> String {
+    match (&a.end, &a.exit, &a.stop) {
         (Some(end), Some(exit), _) if end == "exited" => words::exit(exit),
+        // It was told to leave and left: the code says nothing more.
+        (Some(end), ..) if end == "preempted" => end.clone(),
         (Some(end), Some(exit), _) => format!("{end}, {}", words::exit(exit)),
         (Some(end), None, _) => end.clone(),
         (None, _, Some(stop)) => stop.clone(),
         (None, _, None) => "-".into(),
-    };
-    let slots: Vec<String> = a.slots.iter().map(u32::to_string).collect();
+    }
+}
+
+/// Returns the nodes of an attempt, the first of several and how many more; all of them where there is room.
+pub fn nodes(a: &AttemptView, look: &Look) -> String {
+    match a.nodes.as_slice() {
+        [] | [_] => a.node.clone(),
+        nodes if look.is_wide => nodes.join(","),
+        [first, rest @ ..] => format!("{first} +{}", rest.len()),
+    }
+}
+
+fn attempt_row(job: u32, a: &AttemptView, look: &Look, now: u64) -> Vec<String> {
+    let at = |moment: Option<u64>| moment.map_or("-".into(), |at| look.zone.short(at, now));
+    let (how, nodes) = (how(a), nodes(a, look));
     let mut cells = vec![
         format!("{job}.{}", a.attempt),
-        if look.is_wide { a.node.clone() } else { cut(&a.node, 12) },
-        if slots.is_empty() {
+        if look.is_wide { nodes } else { cut(&nodes, 12) },
+        if a.slots.is_empty() || a.nodes.len() > 1 {
             a.gpus.to_string()
         } else {
-            format!("{} ({})", a.gpus, ranges(&slots, &a.slots))
+            format!("{} ({})", a.gpus, slots(&a.slots))
         },
         a.state.clone(),
         at(a.started_at),
@@ -173,13 +202,4 @@ fn attempt_row(job: u32, a: &AttemptView, look: &Look, now: u64) -> Vec<String> 
         cells.push(a.detail.clone().unwrap_or_default());
     }
     cells
-}
-
-/// Returns slots as `0-3` where they are a run, as a list where not.
-fn ranges(texts: &[String], slots: &[u32]) -> String {
-    let is_run = slots.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
-    match (texts.first(), texts.last()) {
-        (Some(first), Some(last)) if is_run && texts.len() > 2 => format!("{first}-{last}"),
-        _ => texts.join(","),
-    }
 }

@@ -1,12 +1,18 @@
 //! Screens: pure functions from the messages of a control plane to text of at most 100 columns.
 
+pub mod attempts;
+pub mod bill;
 pub mod budget;
+pub mod capacity;
 pub mod cluster;
+mod cost;
+pub mod drain;
 pub mod events;
 pub mod explain;
 pub mod job;
 pub mod jobs;
 pub mod node;
+pub mod plan;
 pub mod principal;
 pub mod queue;
 pub mod receipt;

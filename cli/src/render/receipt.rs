@@ -12,6 +12,14 @@ pub fn receipt(receipt: &Receipt, tier_from: &str, signal: &str, look: &Look) ->
     let r = receipt;
     let at = look.zone.short(r.submitted_at, r.submitted_at);
     let mut out = format!("job {}  {}  accepted {at}\n\n", r.job, plain(&r.name));
+    out.push_str(&terms(r, tier_from, signal));
+    out.push_str(&format!("\nnext   bursar explain {0}     bursar logs -f {0}\n", r.job));
+    out
+}
+
+/// Renders the terms, without the head and what to type next.
+pub fn terms(r: &Receipt, tier_from: &str, signal: &str) -> String {
+    let mut out = String::new();
     let mut row = |name: &str, lines: &[String]| out.push_str(&block(&format!("  {name}"), 15, lines));
     row("budget", &[budget(r)]);
     row("tier", &[tier(r, tier_from)]);
@@ -24,7 +32,6 @@ pub fn receipt(receipt: &Receipt, tier_from: &str, signal: &str, look: &Look) ->
     for warning in &r.warnings {
         row("warning", &wrap(&plain(warning), 80));
     }
-    out.push_str(&format!("\nnext   bursar explain {0}     bursar logs -f {0}\n", r.job));
     out
 }
 

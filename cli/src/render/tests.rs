@@ -8,6 +8,7 @@ use crate::form::moment::Zone;
 use crate::shell::Look;
 
 mod machines;
+mod preemption;
 
 const GPU_HOUR: i128 = 3_600_000_000;
 /// 14:02:11 on the 29th of November 2026, UTC.

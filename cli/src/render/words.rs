@@ -75,6 +75,12 @@ pub fn reason(token: &str) -> String {
         "waiting.shape" => "GPUs in wrong places".into(),
         "waiting.idle" => "none idle".into(),
         "waiting.leader" => "no leader".into(),
+        "waiting.occupied" => "GPUs are in use".into(),
+        "held.user" => "held by its user".into(),
+        "held.operator" => "held for others".into(),
+        "held.launch" => "launches failed".into(),
+        "held.backoff" => "tried again later".into(),
+        "held.barren" => "held: no progress".into(),
         other if other.starts_with("starting.") => "starting".into(),
         other => other.split_once('.').map_or(other, |(_, rest)| rest).to_string(),
     }

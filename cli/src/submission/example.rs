@@ -6,7 +6,9 @@ pub const EXAMPLE: &str = r##"# A submission. Only the program is needed here; t
 name: train-demo
 budget: language/posttrain   # a leaf of the tree: bursar budget tree
 resources:
-  gpus: 4                    # on one node
+  gpus: 4                    # on one node; more than a node has: on whole nodes
+# nodes: 2                   # instead: so many nodes, with
+# gpus_per_node: 4           # so many GPUs on each; one process a node, all or none
 # gpu_type: h100             # a part of the GPU's name
 # cpus: 16                   # default: the GPUs' part of the node
 # memory: 64GiB

@@ -15,7 +15,7 @@ pub struct Flags {
     /// A name for people
     #[arg(long)]
     pub name: Option<String>,
-    /// GPUs, on one node
+    /// GPUs: on one node, or on whole nodes if that is more than a node has
     #[arg(long, value_name = "N")]
     pub gpus: Option<u32>,
     /// Nodes

@@ -31,6 +31,45 @@ fn usage_faults_end_with_2_and_those_of_run_with_125() {
 }
 
 #[test]
+fn words_about_jobs_and_nodes_are_checked_before_anybody_is_asked() {
+    let home = home();
+    check(home.path(), &["job", "hold", "4190.1"], 2, "is an attempt; a job is meant here");
+    check(home.path(), &["job", "realease", "4190"], 2, "release");
+    check(home.path(), &["node", "cordon", "node-17"], 2, "a cordon needs a reason");
+    check(home.path(), &["node", "drain", "node-17"], 2, "--reason");
+    check(home.path(), &["node", "drain", "node-17", "--reason", " "], 2, "the reason is empty");
+    let both = ["node", "drain", "n", "--reason", "r", "--now", "--deadline", "2h"];
+    check(home.path(), &both, 2, "cannot be used with");
+    check(home.path(), &["bill", "--by", "teem"], 2, "cause");
+    check(home.path(), &["explain", "node-17"], 2, "is no job, attempt or decision");
+    check(home.path(), &["explain", "B1203"], 0, "minimum runtime longer than the time limit");
+    check(home.path(), &["plan", "absent.yaml"], 1, "cannot read absent.yaml");
+    check(home.path(), &["plan", "--budget", "a", "--priority", "high", "--", "x"], 2, "--turn");
+}
+
+#[test]
+fn a_checkpoint_is_reported_from_inside_a_job_only() {
+    let home = home();
+    check(home.path(), &["checkpoint", "--step", "12", "--path", "c"], 2, "error[B1007]: not inside a job");
+    check(home.path(), &["checkpoint"], 2, "--step");
+    check(home.path(), &["checkpoint", "--resumed", "--path", "c"], 2, "cannot be used with");
+    let told = home.path().join("told");
+    let report = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bursar"));
+        command.arg("checkpoint").args(args).current_dir(home.path());
+        command.env_remove("BURSAR_CHECKPOINT_SOCKET").env("BURSAR_CHECKPOINT_FILE", &told);
+        assert!(command.output().expect("bursar runs").status.success());
+        std::fs::read_to_string(&told).expect("reported")
+    };
+    let path = home.path().canonicalize().expect("there").join("c");
+    assert_eq!(
+        report(&["--step", "12", "--path", "c", "--bytes", "7"]),
+        format!("{{\"step\":12,\"path\":{path:?},\"bytes\":7}}")
+    );
+    assert_eq!(report(&["--resumed"]), "{\"resumed\":true}");
+}
+
+#[test]
 fn nothing_to_speak_to_says_what_to_do() {
     let home = home();
     check(home.path(), &["queue"], 2, "no control plane is selected");

@@ -20,6 +20,7 @@ fn node() -> NodeView {
         interruptible: 0,
         free_tier: 1,
         idle: 5,
+        empty_by_at: Some(NOW + 3_600_000),
         gpu_model: Some("H100".into()),
         agent_version: "0.1.0".into(),
         containment: "tree".into(),
@@ -47,16 +48,18 @@ fn nodes_show_what_runs_and_what_ails_them() {
         name: "node-02".into(),
         state: "unreachable".into(),
         trouble: vec!["gpu 3: one retired page".into(), "slow".into()],
+        empty_by_at: None,
         ..node()
     };
     let list = NodeList { schema: String::new(), as_of: as_of(), nodes: vec![node(), ailing] };
     check(
         &render::node::nodes(&list, &look()),
-        "NODE     STATE        GPUS  PROTECTED  INTERRUPTIBLE  FREE TIER  IDLE  HEALTH            AGENT
-node-01  ready           8          2              0          1     5  ok                0.1.0
-node-02  unreachable     8          2              0          1     5  gpu 3: one reti…  0.1.0
+        "NODE     STATE        GPUS  PROTECTED  INTERRUPTIBLE  FREE TIER  IDLE  EMPTY BY  HEALTH
+node-01  ready           8          2              0          1     5  15:02     ok
+node-02  unreachable     8          2              0          1     5  ?         gpu 3: one re…
 ",
     );
+    assert!(render::node::nodes(&list, &super::wide()).contains("0.1.0"));
     check(
         &render::node::node(&node(), &look()),
         "node-01 is READY
@@ -71,6 +74,42 @@ GPU  UUID                                      MODEL                  STATE   HO
   0  GPU-00000000-0000-0000-0000-000000000000  NVIDIA H100 80GB HBM3  4190.1  protected  15:02
 ",
     );
+}
+
+#[test]
+fn a_node_that_takes_no_work_says_who_wanted_that_and_when_it_is_empty() {
+    let closed = NodeView {
+        name: "node-17".into(),
+        state: "draining".into(),
+        cordon_reason: Some("a process that cannot be ended".into()),
+        cordoned_since_at: Some(NOW),
+        drain_reason: Some("RMA 3381".into()),
+        drained_by: Some("otto".into()),
+        drain_begins_at: Some(NOW + 1_800_000),
+        empty_by_at: Some(NOW + 3_600_000),
+        gpu_list: vec![GpuView { next: Some("4191.1".into()), ..node().gpu_list.remove(0) }],
+        ..node()
+    };
+    check(
+        &render::node::node(&closed, &look()),
+        "node-17 is DRAINING
+
+  pool         main
+  GPUs         8 H100, simulated
+  machine      96 cores, 1 TiB
+  agent        0.1.0, process tree (weaker than cgroup)
+  health       ok
+  cordoned     by the control plane since 14:02: a process that cannot be ended
+  drained      by otto, from 14:32: RMA 3381
+  empty by     15:02
+
+GPU  UUID                                      MODEL         STATE   HOLDING    UNTIL  NEXT
+  0  GPU-00000000-0000-0000-0000-000000000000  NVIDIA H100…  4190.1  protected  15:02  4191.1
+",
+    );
+    let list = NodeList { schema: String::new(), as_of: as_of(), nodes: vec![closed] };
+    let text = render::node::nodes(&list, &look());
+    assert!(text.contains("draining") && text.contains("15:02     a process"), "{text}");
 }
 
 #[test]
