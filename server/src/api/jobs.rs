@@ -6,7 +6,7 @@ use proto::{Wire as _, v1};
 use scheduler_core::budget as budgets;
 use scheduler_core::command::{Blob, Cancel, Command, Outcome, Submit};
 use scheduler_core::explain as why;
-use scheduler_core::id::{DecisionId, JobId, LogIndex, SpecHash};
+use scheduler_core::id::{AttemptId, AttemptNo, DecisionId, JobId, LogIndex, SpecHash};
 use scheduler_core::job::{Job, Phase};
 use scheduler_core::principal::Actor;
 use scheduler_core::spec::Request as Asked;
@@ -30,15 +30,9 @@ pub async fn submit(shared: &Shared, asked: Request<v1::SubmitRequest>) -> Resul
     let message = asked.into_inner();
     let body = v1::SubmitRequest { mark: None, ..message.clone() };
     let mark = mark(message.mark.as_ref(), "submit", &body)?;
-    let request = message.job.ok_or_else(|| refusal::missing("job"))?;
-    let request = Asked::from_wire(request).map_err(|cause| refusal::bad(&cause))?;
-    let mut launch = message.launch.ok_or_else(|| refusal::missing("launch"))?;
-    // The node tells by it which checkpoints are complete.
-    launch.checkpoint_glob = request.checkpoint_glob.clone();
-    let bytes: Arc<[u8]> = proto::canonical_launch(launch).map_err(|cause| refusal::bad(&cause))?.into();
-    let launch = Blob { hash: SpecHash::new(*blake3::hash(&bytes).as_bytes()), bytes };
+    let submit = submission(message.job, message.launch)?;
     shared.disk.admit().map_err(|rejection| refusal::status(&rejection))?;
-    let command = Command::Submit(Submit { request, launch });
+    let command = Command::Submit(submit);
     let actor = Actor::Principal(caller.name.clone());
     let written = write(shared, actor, Some(mark), command, deadline).await?;
     let Outcome::Submitted { job } = written.outcome else { return Err(refusal::strange_answer()) };
@@ -46,6 +40,21 @@ pub async fn submit(shared: &Shared, asked: Request<v1::SubmitRequest>) -> Resul
     let scene = shared.scene(&read);
     let record = scene.state().jobs.get(&job);
     Ok(v1::SubmitReply { job: job.get(), receipt: record.map(|record| receipt::receipt(scene, job, record)) })
+}
+
+/// Reads a submission.
+pub(super) fn submission(
+    request: Option<v1::JobRequest>,
+    launch: Option<v1::Launch>,
+) -> Result<Submit, Status> {
+    let request = request.ok_or_else(|| refusal::missing("job"))?;
+    let request = Asked::from_wire(request).map_err(|cause| refusal::bad(&cause))?;
+    let mut launch = launch.ok_or_else(|| refusal::missing("launch"))?;
+    // The node tells by it which checkpoints are complete.
+    launch.checkpoint_glob = request.checkpoint_glob.clone();
+    let bytes: Arc<[u8]> = proto::canonical_launch(launch).map_err(|cause| refusal::bad(&cause))?.into();
+    let launch = Blob { hash: SpecHash::new(*blake3::hash(&bytes).as_bytes()), bytes };
+    Ok(Submit { request, launch })
 }
 
 /// Ends a job.
@@ -158,8 +167,17 @@ pub async fn explain(shared: &Shared, asked: Request<v1::ExplainRequest>) -> Res
                 return Err(refusal::not_found(format!("there is no attempt {}", message.subject)));
             }
             let links = shared.linked(state);
-            let found = shared.long_view(|| why::job(state, &links, id, scene.now)).await?;
-            let found = found.ok_or_else(|| refusal::not_found(format!("there is no job {number}")))?;
+            let explain = || match attempt {
+                None => why::job(state, &links, id, scene.now),
+                Some(no) => {
+                    let attempt = AttemptId { job: id, no: AttemptNo::new(no) };
+                    why::attempt(state, &links, attempt, scene.now)
+                }
+            };
+            let found = shared.long_view(explain).await?;
+            let found = found.ok_or_else(|| {
+                refusal::not_found(format!("nothing is known of {} any more", message.subject))
+            })?;
             Ok(views::explain::job(scene, &message.subject, &found))
         }
         Subject::Decision(id) => match why::decision(state, id) {

@@ -1,10 +1,13 @@
 //! Questions that change nothing: a dry run, the bill of preemptions, capacity.
 
 use proto::v1;
+use scheduler_core::command::Rejection;
+use scheduler_core::principal::Actor;
 use scheduler_core::report::{self, By};
 use scheduler_core::unit::Timestamp;
 use tonic::{Request, Status};
 
+use super::jobs::submission;
 use crate::refusal;
 use crate::shared::Shared;
 use crate::views;
@@ -14,8 +17,18 @@ pub async fn plan_job(
     shared: &Shared,
     asked: Request<v1::PlanJobRequest>,
 ) -> Result<v1::PlanJobReply, Status> {
-    shared.admit(asked.metadata()).await?;
-    Err(Status::unimplemented("this version plans no job without submitting it"))
+    let caller = shared.admit(asked.metadata()).await?;
+    let message = asked.into_inner();
+    let submit = submission(message.job, message.launch)?;
+    let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
+    let scene = shared.scene(&read);
+    let links = shared.linked(scene.state());
+    let actor = Actor::Principal(caller.name.clone());
+    let plan = || {
+        let dry = report::dry_run(scene.state(), &links, &actor, &submit, scene.now)?;
+        Ok(views::dry_run::view(scene, &caller.name, &submit, &dry))
+    };
+    shared.long_view(plan).await?.map_err(|rejection: Rejection| refusal::status(&rejection))
 }
 
 /// Says what preemptions cost.

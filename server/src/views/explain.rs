@@ -2,12 +2,12 @@
 
 use proto::v1;
 use scheduler_core::decision::{Level, Price, Right, Start};
-use scheduler_core::explain::{Ahead, Decided, Explanation, Reason};
+use scheduler_core::explain::{Ahead, Cost, Decided, Explanation, Reason, Taker};
 use scheduler_core::id::AttemptId;
 use scheduler_core::state::State;
 use scheduler_core::unit::Timestamp;
 
-use super::{Scene, use_view, words};
+use super::{Scene, cost, use_view, words};
 
 /// Returns the explanation of a job.
 #[must_use]
@@ -42,8 +42,18 @@ pub fn job(scene: Scene<'_>, subject: &str, why: &Explanation) -> v1::Explanatio
         protected_until_at: why.protected_until.map(Timestamp::as_millis),
         place: why.place.as_ref().map(|place| place.place),
         victims: why.decided.iter().flat_map(|decided| victims(state, &decided.record.start)).collect(),
-        taken: None,
-        cost: None,
+        taken: why.preempted.as_ref().and_then(|preempted| {
+            let taken = preempted.taken.as_ref()?;
+            Some(victim(state, preempted.attempt, &taken.right, &taken.price, preempted.gpus))
+        }),
+        cost: why.preempted.as_ref().and_then(|preempted| {
+            let (ended_at, bill) = preempted.ended_at.zip(preempted.bill.as_ref())?;
+            Some(cost::view(preempted.attempt, ended_at, bill))
+        }),
+        could_help: why.could_help.clone(),
+        earliest_at: why.earliest.map(Timestamp::as_millis),
+        cost_now: why.cost_now.as_ref().map(cost_now),
+        takers: why.takers.iter().map(|taker| taker_view(state, taker)).collect(),
     }
 }
 
@@ -109,7 +119,34 @@ pub fn victim(state: &State, attempt: AttemptId, right: &Right, price: &Price, g
     }
 }
 
-fn reason_view(reason: &Reason) -> v1::ReasonView {
+fn cost_now(cost: &Cost) -> v1::CostNow {
+    v1::CostNow {
+        gpus: cost.gpus,
+        age_ms: cost.age.as_millis(),
+        basis: words::basis(cost.basis).to_owned(),
+        restart_ms: cost.restart.span().as_millis(),
+        restart_basis: words::restart_basis(cost.restart).to_owned(),
+        lost_gpu_ms: cost.lost().get(),
+    }
+}
+
+fn taker_view(state: &State, taker: &Taker) -> v1::TakerView {
+    let (mine, theirs) = match &taker.right {
+        Right::Share { mine, theirs } => (Some(use_view(state, theirs)), Some(use_view(state, mine))),
+        Right::FreeTier | Right::Turn => (None, None),
+    };
+    v1::TakerView {
+        right: words::right(&taker.right).to_owned(),
+        mine,
+        theirs,
+        waiting: taker.waiting.iter().map(|(job, _)| job.get()).collect(),
+        more: taker.more,
+    }
+}
+
+/// Returns one reason.
+#[must_use]
+pub fn reason_view(reason: &Reason) -> v1::ReasonView {
     v1::ReasonView {
         token: reason.token.as_str().to_owned(),
         sentence: reason.sentence.clone(),

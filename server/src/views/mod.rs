@@ -9,6 +9,7 @@ pub mod capacity;
 pub mod cluster;
 pub mod cost;
 pub mod drain;
+pub mod dry_run;
 pub mod explain;
 pub mod job;
 pub mod node;

@@ -1,7 +1,7 @@
 //! What was accepted, with the terms in force.
 
 use proto::{Wire as _, v1};
-use scheduler_core::explain;
+use scheduler_core::explain::{self, Place};
 use scheduler_core::id::{JobId, Name};
 use scheduler_core::job::Job;
 use scheduler_core::spec::Tier;
@@ -18,9 +18,16 @@ const COUNTED: usize = 1_000;
 #[must_use]
 pub fn receipt(scene: Scene<'_>, id: JobId, record: &Job) -> v1::Receipt {
     let state = scene.state();
-    let terms = &record.terms;
     let place = if state.line.len() > COUNTED { None } else { explain::place(state, id, scene.now) };
-    let pool = pool_of(state, record, place.as_ref().map(|place| &place.pool));
+    of(scene, id, record, place.as_ref())
+}
+
+/// Returns the receipt of a job at a place in line, if it has one.
+#[must_use]
+pub fn of(scene: Scene<'_>, id: JobId, record: &Job, place: Option<&Place>) -> v1::Receipt {
+    let state = scene.state();
+    let terms = &record.terms;
+    let pool = pool_of(state, record, place.map(|place| &place.pool));
     let used = budget::use_of(scene, &pool, record.budget, terms.tier);
     v1::Receipt {
         schema: "receipt/v1".to_owned(),
@@ -38,8 +45,8 @@ pub fn receipt(scene: Scene<'_>, id: JobId, record: &Job) -> v1::Receipt {
         resumable_source: words::source(terms.resumable_source).to_owned(),
         grace_ms: terms.grace.as_millis(),
         // 0: not counted, or not in line any more.
-        place: place.as_ref().map_or(0, |place| place.place),
-        gpus_ahead: place.as_ref().map_or(0, |place| place.gpus_ahead),
+        place: place.map_or(0, |place| place.place),
+        gpus_ahead: place.map_or(0, |place| place.gpus_ahead),
         warnings: warnings(state, record),
         turn: terms.turn.to_wire(),
         time_limit_ms: terms.time_limit.map(|limit| limit.as_millis()),
@@ -74,16 +81,26 @@ fn warnings(state: &State, record: &Job) -> Vec<String> {
     let mut warnings = Vec::new();
     if !terms.resumable {
         warnings.push(
-            "not resumable: if its node is lost, the job ends; say --resumable if it goes on from a checkpoint"
+            "not resumable: if its GPUs are taken or its node is lost, the job ends; say --resumable if it goes on \
+             from a checkpoint"
                 .to_owned(),
         );
     }
-    let saves_late = |every| terms.tier == Tier::Funded && terms.min_runtime < every;
-    if terms.checkpoint_every.is_some_and(saves_late) {
+    if terms.resumable && terms.checkpoint_every.is_none() {
         warnings.push(
-            "its protection is shorter than the time between its checkpoints: it may end before one is saved"
+            "says nothing of its checkpoints: what a preemption costs it is then only known as an upper bound; say \
+             --checkpoint-every, or report them with `bursar checkpoint`"
                 .to_owned(),
         );
+    }
+    let guess = state.meta.settings.restart_guess;
+    let needed = terms.checkpoint_every.map(|every| guess.plus(every));
+    if let Some(needed) = needed.filter(|needed| terms.tier == Tier::Funded && terms.min_runtime < *needed) {
+        warnings.push(format!(
+            "its protection, {}, is shorter than a restart and the time to its next checkpoint, {needed}: it may \
+             end before one is saved",
+            terms.min_runtime
+        ));
     }
     if state.nodes.is_empty() {
         warnings.push("no node has joined yet: the job waits until one does".to_owned());

@@ -8,3 +8,4 @@ mod limits;
 mod links;
 mod replication;
 mod support;
+mod words;
