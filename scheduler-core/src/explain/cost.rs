@@ -4,6 +4,7 @@ use crate::bill::{Bill, Restart};
 use crate::decision::Basis;
 use crate::id::AttemptId;
 use crate::job::{Attempt, Job};
+use crate::lifecycle::billing;
 use crate::plan::Links;
 use crate::state::State;
 use crate::unit::{GpuMillis, Span, Timestamp};
@@ -47,28 +48,14 @@ impl Cost {
     ) -> Option<Self> {
         let (attempt, job) = of;
         let go = attempt.go_at?;
-        let whole = now.since(go);
-        let saved_at = attempt.saved_at.max(links.saved_at(id)).map(|at| at.min(now));
-        let (age, basis) = match (saved_at, job.progress.saved, job.terms.checkpoint_every) {
-            _ if !job.terms.resumable => (whole, Basis::Unknown),
-            (Some(saved), _, _) => (now.since(saved.max(go)), Basis::Reported),
-            // It reports, but not in this attempt yet: it would go on from where this one began.
-            (None, Some(_), _) => (whole, Basis::Reported),
-            (None, None, Some(every)) => (whole.min(every), Basis::Declared),
-            (None, None, None) => (whole, Basis::Unknown),
-        };
-        let guess = state.meta.settings.restart_guess;
+        let saved_at = attempt.saved_at.max(links.saved_at(id)).map(|at| at.max(go).min(now));
+        let newest = Attempt { saved_at, ..attempt.clone() };
+        let (age, basis) = billing::age(job, &newest, (go, now));
         let restart = match job.terms.resumable {
-            true => Restart::Expected(median(&job.progress.restarts).unwrap_or(guess)),
+            true => Restart::Expected(job.progress.usual_restart(state.meta.settings.restart_guess)),
             false => Restart::None,
         };
         let gpus = attempt.placements.iter().map(|placement| placement.slots.len()).sum::<usize>();
         Some(Self { gpus: u32::try_from(gpus).unwrap_or(u32::MAX), age, basis, restart })
     }
-}
-
-fn median(of: &[Span]) -> Option<Span> {
-    let mut sorted = of.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied()
 }

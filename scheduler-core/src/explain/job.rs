@@ -225,7 +225,7 @@ fn lives(
     if !awaited.is_empty() {
         let facts = awaited.iter().map(|(holder, gpus)| {
             let kill = state.attempts.get(holder).filter(|holder| holder.ended.is_none());
-            let kill = kill.and_then(|holder| holder.stop.as_ref()).map(|stop| stop.at.plus(stop.grace));
+            let kill = kill.and_then(|holder| holder.stop.as_ref()).map(|stop| stop.killed_at());
             fact(facts::whose(state, *holder), words::gpus(*gpus)).at(kill)
         });
         explanation.facts.push(Group { title: "what it waits for", facts: facts.collect() });

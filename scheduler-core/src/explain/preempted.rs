@@ -171,7 +171,7 @@ impl Preempted {
                 "reporting its checkpoints (`bursar checkpoint`): the loss would be measured, not a bound",
             )),
         }
-        if let Some(every) = interval(job).filter(|_| job.terms.resumable) {
+        if let Some(every) = job.usual_interval().filter(|_| job.terms.resumable) {
             lines.push(format!(
                 "a checkpoint more often than every {}: at most that much time is lost at once",
                 words::span(every)
@@ -203,17 +203,6 @@ impl Preempted {
             }
             _ => None,
         }
-    }
-}
-
-/// Returns the job's usual time between checkpoints: the middle one of its own reports, at most what it declared.
-pub(super) fn interval(job: &Job) -> Option<Span> {
-    let mut measured = job.progress.intervals.clone();
-    measured.sort_unstable();
-    let middle = measured.get(measured.len() / 2).copied();
-    match (middle, job.terms.checkpoint_every) {
-        (Some(measured), Some(declared)) => Some(measured.min(declared)),
-        (measured, declared) => measured.or(declared),
     }
 }
 

@@ -184,7 +184,7 @@ fn running(job: &Job, attempt: &Attempt, started: Timestamp, now: Timestamp) -> 
 }
 
 fn stopping(state: &State, job: &Job, attempt: &Attempt, stop: &Stop) -> Reason {
-    let kill = stop.at.plus(stop.grace);
+    let kill = stop.killed_at();
     if let Some(token) = preempted::token(job, stop) {
         let who = match stop.cause {
             StopCause::Drain { .. } => Who::Operator,

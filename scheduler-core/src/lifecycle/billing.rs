@@ -103,7 +103,7 @@ fn cause(job: &Job, stop: &Stop) -> Option<BillCause> {
 }
 
 /// Returns the occupied time that was lost, and how it is known. A job that does not resume loses everything.
-fn age(job: &Job, attempt: &Attempt, (go, ended): (Timestamp, Timestamp)) -> (Span, Basis) {
+pub(crate) fn age(job: &Job, attempt: &Attempt, (go, ended): (Timestamp, Timestamp)) -> (Span, Basis) {
     let whole = ended.since(go);
     match (attempt.saved_at, job.progress.saved, job.terms.checkpoint_every) {
         _ if !job.terms.resumable => (whole, Basis::Unknown),

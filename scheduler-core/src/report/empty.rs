@@ -142,7 +142,7 @@ fn when(
         return (None, None, Span::ZERO);
     }
     if let Some(stop) = &attempt.stop {
-        return (None, Some(stop.at.plus(stop.grace).max(now)), Span::ZERO);
+        return (None, Some(stop.killed_at().max(now)), Span::ZERO);
     }
     let begins = order.begins_at.max(now);
     if attempt.go_at.is_none() {

@@ -1,5 +1,6 @@
 //! Reports on small clusters.
 
 mod bill;
-mod capacity;
+pub mod capacity;
+mod dry_run;
 mod empty;
