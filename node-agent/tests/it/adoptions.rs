@@ -136,6 +136,34 @@ fn a_directory_of_another_boot_is_an_end_by_restart() {
 }
 
 #[test]
+fn a_restart_of_the_machine_after_the_notice_is_an_end_by_the_notice() {
+    let mut node = Node::new();
+    let job = patient(&node);
+    node.launch(&job).unwrap();
+    node.said(&job, "ready");
+    let stop = node_agent::executor::StopOrder {
+        generation: 2,
+        reason: "preempted for 9.1".to_owned(),
+        grace_ms: 600_000,
+        has_notice: true,
+    };
+    node.executor().stop(job.id(), &stop).unwrap();
+    node.until("the notice", || node.attempt(&job).join("notice").exists().then_some(()));
+    let mut record = node.record(&job);
+    node.stop_agent();
+    kill(record.shim.pid);
+    kill(record.main.pid);
+    node.until("the end", || node.living(&job).is_empty().then_some(()));
+    record.boot = "another".to_owned();
+    shim::files::replace(&node.attempt(&job), "record", &record.encode(), shim::files::Readers::Owner)
+        .unwrap();
+    node.restart();
+    let exit = node.exit(&job);
+    assert_eq!((exit.asked.as_deref(), exit.noticed, exit.saved_ms), (Some("reboot"), true, None));
+    node.gone(&job);
+}
+
+#[test]
 fn a_launch_that_never_happened_may_happen_again() {
     let mut node = Node::new();
     let job = patient(&node);

@@ -7,7 +7,7 @@ use node_agent::probe::Command;
 use node_agent::{Config, Error, Join};
 use proto::v1::server_message::Message as ToAgent;
 use proto::{Wire, canonical_launch, v1};
-use scheduler_core::agent::{EndedBy, Fault, Order, RankEvent};
+use scheduler_core::agent::{Assignment, EndedBy, Fault, Order, RankEvent};
 use scheduler_core::id::{Generation, GpuUuid, SpecHash};
 use scheduler_core::job::Exit;
 use scheduler_core::spec::Launch;
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::plane::{JOIN_TOKEN, Plane};
-use crate::support::{Job, pause, until_async};
+use crate::support::{self, Job, pause, until_async};
 
 struct Machine {
     directory: TempDir,
@@ -42,7 +42,7 @@ impl Machine {
 
     fn config(&self) -> Config {
         let probe = Command {
-            program: crate::support::example("probe").into(),
+            program: support::example("probe").into(),
             arguments: vec![xtask::built::fake_nvml().into()],
             environment: vec![(STATE_VARIABLE.into(), self.directory.path().join("nvml.json").into())],
         };
@@ -50,6 +50,8 @@ impl Machine {
         let mut config = Config::new(data, self.servers.clone(), probe, xtask::built::shim());
         config.join = Some(Join { name: "n1".to_owned(), token: JOIN_TOKEN.to_owned() });
         config.allow_root_jobs = true;
+        config.unkillable_after = std::time::Duration::from_millis(300);
+        config.address = Some("127.0.0.1".to_owned());
         config
     }
 
@@ -100,7 +102,7 @@ impl Machine {
 /// No job outlives its test.
 impl Drop for Machine {
     fn drop(&mut self) {
-        crate::support::end_all(&self.directory.path().join("data/attempts"));
+        support::end_all(&self.directory.path().join("data/attempts"));
     }
 }
 
@@ -124,7 +126,7 @@ pub(crate) async fn linked(plane: &Plane) {
 pub(crate) async fn reported(plane: &Plane, job: &Job, event: RankEvent) {
     let number = job.id().attempt.job.get();
     let mut events = Vec::new();
-    let waited = tokio::time::timeout(crate::support::PATIENCE, async {
+    let waited = tokio::time::timeout(support::PATIENCE, async {
         while !events.contains(&event) {
             pause().await;
             events = plane.events(number);
@@ -146,6 +148,7 @@ async fn a_node_joins_once_says_what_it_has_and_runs_a_job_to_its_freed_gpus() {
     let facts = hello.facts.clone().expect("facts");
     assert!(facts.simulated && facts.trouble.is_empty(), "{facts:?}");
     assert_eq!(facts.gpus.len(), 2);
+    assert_eq!(facts.address.as_deref(), Some("127.0.0.1"));
     assert_eq!((hello.node, hello.boot), (3, facts.boot));
 
     let job = machine.job("echo hello; sleep 0.2; exit 37", &[&plane]);
@@ -324,4 +327,145 @@ async fn a_bad_token_and_a_second_agent_are_errors_that_say_so() {
     linked(&plane).await;
     let second = node_agent::run(machine.config(), std::future::pending()).await;
     assert!(matches!(second, Err(Error::Executor(node_agent::executor::Error::InUse(_)))), "{second:?}");
+}
+
+/// The next order of a job, one generation up.
+pub(crate) fn ordered(job: &Job, generation: u32, order: Order) -> Assignment {
+    Assignment { generation: Generation::new(generation), order, ..job.assignment.clone() }
+}
+
+pub(crate) fn preempted(grace: Span) -> Order {
+    Order::Stop { reason: "preempted for 9.1".to_owned(), grace, has_notice: true }
+}
+
+/// Waits for the end of a job; what it was, by what, and its newest checkpoint.
+pub(crate) async fn exited(plane: &Plane, job: &Job) -> (Exit, EndedBy, Option<Timestamp>) {
+    let number = job.id().attempt.job.get();
+    until_async("the exit", || {
+        plane.events(number).into_iter().find_map(|event| match event {
+            RankEvent::Exited { exit, by, saved_at } => Some((exit, by, saved_at)),
+            _ => None,
+        })
+    })
+    .await
+}
+
+async fn said(machine: &Machine, job: &Job, line: &str) {
+    let out = machine.attempt(job).join("job/stdout");
+    let has_line = || std::fs::read_to_string(&out).unwrap_or_default().lines().any(|found| found == line);
+    until_async(line, || has_line().then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_preempted_job_saves_leaves_early_and_the_one_prepared_after_it_gets_its_gpus() {
+    let plane = Plane::start().await;
+    let mut machine = Machine::new(8, &[&plane]);
+    machine.start();
+    linked(&plane).await;
+    let victim = machine.job(
+        "save() { echo \"{\\\"step\\\":$1}\" > \"$BURSAR_CHECKPOINT_FILE.new\"; \
+         mv \"$BURSAR_CHECKPOINT_FILE.new\" \"$BURSAR_CHECKPOINT_FILE\"; }; \
+         trap 'save 2' USR1; trap 'exit 9' TERM; save 1; echo ready; while :; do sleep 1000 & wait; done",
+        &[&plane],
+    );
+    plane.assign(5, vec![victim.assignment.clone()]).await;
+    said(&machine, &victim, "ready").await;
+    let first =
+        until_async("the first checkpoint", || plane.seen().saves.iter().find_map(|saved| saved.saved_at))
+            .await;
+    let sign = plane.seen().saves.iter().find_map(|saved| saved.signed_at).expect("it is a sign too");
+    assert!(sign <= first && first >= 3_999_999_000_000, "in cluster time: {first}");
+
+    let next = machine.job("echo go; exit 4", &[&plane]);
+    let stop = ordered(&victim, 2, preempted(Span::from_secs(600)));
+    plane.assign(6, vec![stop.clone(), ordered(&next, 1, Order::Prepare)]).await;
+    let (exit, by, saved_at) = exited(&plane, &victim).await;
+    assert_eq!((exit, by), (Exit::Code(9), EndedBy::Notice));
+    assert!(saved_at > Some(Timestamp::from_millis(first)), "{saved_at:?}");
+    reported(&plane, &victim, RankEvent::Freed).await;
+    reported(&plane, &next, RankEvent::Ready).await;
+    assert!(!machine.attempt(&next).exists(), "nothing of it starts before its go");
+    plane.assign(7, vec![ordered(&next, 1, Order::Run)]).await;
+    assert_eq!(exited(&plane, &next).await, (Exit::Code(4), EndedBy::Itself, None));
+    let number = next.id().attempt.job.get();
+    assert_eq!(plane.events(number)[..2], [RankEvent::Ready, RankEvent::Started]);
+    reported(&plane, &next, RankEvent::Freed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checkpoints_are_told_again_on_a_new_link_and_by_the_next_agent() {
+    let plane = Plane::start().await;
+    let mut machine = Machine::new(9, &[&plane]);
+    machine.start();
+    linked(&plane).await;
+    let job = machine.job("echo '{}' > \"$BURSAR_CHECKPOINT_FILE\"; echo ready; exec sleep 1000", &[&plane]);
+    plane.assign(5, vec![job.assignment.clone()]).await;
+    let told = || plane.seen().saves.iter().rev().find_map(|saved| saved.saved_at);
+    let first = until_async("the checkpoint", told).await;
+    machine.stop().await;
+    plane.seen().saves.clear();
+    machine.start();
+    let again = until_async("the checkpoint again", told).await;
+    assert!(again.abs_diff(first) < 1_000, "{again} is the same moment as {first}");
+    // Another machine has this node's link: the agent is refused, and its job runs on.
+    plane.seen().refusal = Some("another machine has the link of this node".to_owned());
+    machine.stop().await;
+    machine.start();
+    until_async("some refusals", || (plane.seen().refused > 1).then_some(())).await;
+    let main = support::until("the record", || {
+        let bytes = shim::files::read(&machine.attempt(&job), shim::format::RECORD).ok()??;
+        shim::format::Record::decode(&bytes).ok()
+    });
+    assert!(shim::procs::is_alive(main.main));
+    plane.seen().saves.clear();
+    plane.seen().refusal = None;
+    until_async("the checkpoint once more", told).await;
+    assert!(shim::procs::is_alive(main.main));
+    plane.assign(6, vec![ordered(&job, 2, preempted(Span::ZERO))]).await;
+    let (exit, by, saved_at) = exited(&plane, &job).await;
+    assert_eq!((exit, by), (Exit::Signal(9), EndedBy::Notice));
+    assert!(saved_at.is_some());
+    reported(&plane, &job, RankEvent::Freed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_can_not_be_ended_is_reported_and_its_gpus_are_nobodys_until_it_is_gone() {
+    let plane = Plane::start().await;
+    let mut machine = Machine::new(10, &[&plane]);
+    machine.start();
+    linked(&plane).await;
+    let job = machine.job("echo ready; exec sleep 1000", &[&plane]);
+    let number = job.id().attempt.job.get();
+    let freezer =
+        PathBuf::from(format!("/sys/fs/cgroup/freezer/bursar-test.{}.{number}", std::process::id()));
+    if std::fs::create_dir(&freezer).is_err() {
+        println!("not available: this machine has no freezer of cgroup version 1 to hang a process in");
+        return;
+    }
+    plane.assign(5, vec![job.assignment.clone()]).await;
+    said(&machine, &job, "ready").await;
+    let record = shim::files::read(&machine.attempt(&job), shim::format::RECORD).unwrap().unwrap();
+    let main = shim::format::Record::decode(&record).unwrap().main;
+    std::fs::write(freezer.join("cgroup.procs"), main.pid.to_string()).unwrap();
+    std::fs::write(freezer.join("freezer.state"), "FROZEN").unwrap();
+    let next = machine.job("echo go", &[&plane]);
+    let stop = ordered(&job, 2, preempted(Span::ZERO));
+    plane.assign(6, vec![stop.clone(), ordered(&next, 1, Order::Prepare)]).await;
+    let what = until_async("the words", || {
+        plane.events(number).into_iter().find_map(|event| match event {
+            RankEvent::Unkillable { what } => Some(what),
+            _ => None,
+        })
+    })
+    .await;
+    assert!(what.contains(&format!("process {}", main.pid)), "{what}");
+    plane.assign(7, vec![ordered(&job, 3, Order::Clear), ordered(&next, 1, Order::Prepare)]).await;
+    let beats = plane.seen().beats;
+    until_async("some time", || (plane.seen().beats > beats + 10).then_some(())).await;
+    assert!(!plane.events(number).contains(&RankEvent::Freed));
+    assert_eq!(plane.events(next.id().attempt.job.get()), []);
+    std::fs::write(freezer.join("freezer.state"), "THAWED").unwrap();
+    reported(&plane, &job, RankEvent::Freed).await;
+    reported(&plane, &next, RankEvent::Ready).await;
+    until_async("the freezer is empty", || std::fs::remove_dir(&freezer).ok()).await;
 }

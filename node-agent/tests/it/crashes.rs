@@ -10,7 +10,7 @@ use scheduler_core::job::Exit;
 use scheduler_core::unit::Span;
 use tempfile::TempDir;
 
-use crate::agents::{keep, linked, reported};
+use crate::agents::{exited, keep, linked, ordered, preempted, reported};
 use crate::plane::{JOIN_TOKEN, Plane};
 use crate::support::{self, Job, pause, until_async};
 
@@ -133,5 +133,53 @@ async fn an_agent_killed_at_any_moment_starts_a_job_once_and_loses_no_end() {
         reported(&plane, &job, RankEvent::Freed).await;
         assert_eq!(node.started(&job), 1, "the agent was ended {moment_ms} ms into the stop");
         pause().await;
+    }
+}
+
+/// Ways to take a notice, each with what it leaves: one saves and leaves, one ignores everything, one has a child that outlives
+/// it, one floods and fakes its reports.
+const TAKES: [(&str, u64); 4] = [
+    (
+        "trap 'echo {} > \"$BURSAR_CHECKPOINT_FILE\"' USR1; trap 'exit 9' TERM; echo > \"$STARTS.ready\"; \
+      while :; do sleep 1000 & wait; done",
+        600_000,
+    ),
+    ("trap '' USR1 TERM; echo > \"$STARTS.ready\"; while :; do sleep 1000; done", 400),
+    (
+        "(trap '' USR1 TERM; while :; do sleep 1000; done) & trap 'exit 0' USR1; echo > \"$STARTS.ready\"; wait",
+        400,
+    ),
+    (
+        "cd \"${BURSAR_CHECKPOINT_FILE%/*}\"; mkfifo checkpoint; trap 'rm checkpoint; ln -s /dev/zero checkpoint' USR1; \
+      trap 'exit 9' TERM; echo > \"$STARTS.ready\"; while :; do sleep 1000 & wait; done",
+        400,
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_killed_at_any_moment_of_a_notice_loses_neither_the_notice_nor_the_end() {
+    let plane = Plane::start().await;
+    let mut node = Node::new();
+    node.start(&plane);
+    linked(&plane).await;
+    let mut index = 10;
+    for (moment_ms, (script, grace_ms)) in MOMENTS_MS.into_iter().zip(TAKES.into_iter().cycle()) {
+        let job = node.job(script, &plane);
+        index += 1;
+        plane.assign(index, vec![job.assignment.clone()]).await;
+        let ready = node.starts(&job).with_extension("ready");
+        until_async("the job", || ready.exists().then_some(())).await;
+        index += 1;
+        plane.assign(index, vec![ordered(&job, 2, preempted(Span::from_millis(grace_ms)))]).await;
+        crash(&mut node, &plane, moment_ms).await;
+        let (exit, by, saved_at) = exited(&plane, &job).await;
+        assert_eq!(
+            by,
+            EndedBy::Notice,
+            "{exit:?}: the agent was ended {moment_ms} ms into the notice of {script}"
+        );
+        assert_eq!(saved_at.is_some(), grace_ms > 400, "only the first one saves: {script}");
+        reported(&plane, &job, RankEvent::Freed).await;
+        assert_eq!(node.started(&job), 1, "the agent was ended {moment_ms} ms into the notice");
     }
 }

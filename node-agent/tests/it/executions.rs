@@ -1,5 +1,6 @@
 use node_agent::executor::{Error, Executor, LogError, StopOrder, Stream};
 use scheduler_core::agent::Fault;
+use scheduler_core::id::{GpuUuid, Name, Rank};
 use scheduler_core::principal::AccountName;
 use scheduler_core::spec::Program;
 use scheduler_core::unit::Span;
@@ -41,10 +42,47 @@ fn the_environment_has_what_the_page_says_and_nothing_of_the_agents() {
     assert_eq!((value("BURSAR_ATTEMPT"), value("BURSAR_RANK")), ("3".to_owned(), "0".to_owned()));
     assert_eq!((value("BURSAR_BUDGET"), value("BURSAR_NODELIST")), ("lab/nlp".to_owned(), "n1".to_owned()));
     assert_eq!(value("BURSAR_PROTECTED_UNTIL"), "5");
+    assert_eq!(
+        (value("NNODES"), value("NODE_RANK"), value("NPROC_PER_NODE")),
+        ("1".into(), "0".into(), "1".into())
+    );
+    assert!(!log.contains("MASTER_"), "one node has nobody to meet");
+    assert!(value("BURSAR_CHECKPOINT_SOCKET").ends_with("/checkpoint.sock"));
     assert_eq!(value("CUDA_VISIBLE_DEVICES"), job.assignment.gpus[0].to_string());
     assert_eq!(value("CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
     assert_eq!(value("USER"), job.assignment.account.as_str());
     assert!(!log.contains("CARGO"), "the agent's own environment leaks: {log}");
+}
+
+#[test]
+fn a_rank_of_a_gang_is_told_where_the_others_are() {
+    let (mut node, mut job) = (Node::new(), Job::new("env; cat \"$BURSAR_HOSTFILE\""));
+    job.launch.env.insert("NPROC_PER_NODE".to_owned(), "1".to_owned());
+    let gpu = |n: u32| GpuUuid::new(&format!("GPU-{n}")).unwrap();
+    job.assignment.rank = Rank::new(1);
+    job.assignment.gpus = vec![gpu(1), gpu(2)];
+    job.assignment.nodes = ["n1", "n2"].map(|name| Name::new(name).unwrap()).to_vec();
+    job.assignment.addresses = vec!["10.0.0.1".to_owned(), "10.0.0.2".to_owned()];
+    job.assignment.port = Some(29_511);
+    node.launch(&job).unwrap();
+    node.gone(&job);
+    let log = node.executor().log(job.id(), Stream::Stdout, 0, 10_000).unwrap().bytes;
+    let log = String::from_utf8(log).unwrap();
+    for line in [
+        "MASTER_ADDR=10.0.0.1",
+        "MASTER_PORT=29511",
+        "NNODES=2",
+        "NODE_RANK=1",
+        "WORLD_SIZE=4",
+        "BURSAR_NODES=n1,n2",
+        "BURSAR_NODE_ADDRESSES=10.0.0.1,10.0.0.2",
+        &format!("BURSAR_RENDEZVOUS_ID={}", job.id().attempt),
+        // What the job says itself of a name that isn't ours stands.
+        "NPROC_PER_NODE=1",
+        "10.0.0.2 slots=2",
+    ] {
+        assert!(log.lines().any(|found| found == line), "{line} is not in:\n{log}");
+    }
 }
 
 #[test]

@@ -37,6 +37,9 @@ pub(crate) struct Seen {
     pub(crate) saves: Vec<v1::Saved>,
     pub(crate) launches: BTreeMap<SpecHash, Vec<u8>>,
     pub(crate) redirect: Option<String>,
+    /// Set: every link is refused with these words, as for a node whose link another machine has.
+    pub(crate) refusal: Option<String>,
+    pub(crate) refused: u32,
     /// False: reports are taken and not acknowledged, as by a leader that dies before it commits.
     pub(crate) acks: bool,
     /// The newest set; every new link gets it.
@@ -196,6 +199,12 @@ impl Service {
 
     async fn take(&self, message: FromAgent, to_agent: &mpsc::Sender<Result<v1::ServerMessage, Status>>) {
         let answer = match message {
+            FromAgent::Hello(_) if self.seen().refusal.is_some() => {
+                let mut seen = self.seen();
+                seen.refused += 1;
+                let what = seen.refusal.clone().unwrap_or_default();
+                Some(ToAgent::Refusal(v1::Refusal { what, ..v1::Refusal::default() }))
+            }
             FromAgent::Hello(hello) => {
                 let mut seen = self.seen();
                 seen.hellos.push(hello);

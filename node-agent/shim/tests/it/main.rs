@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod ends;
+mod full;
 mod launches;
 mod nurses;
 mod stops;

@@ -4,6 +4,8 @@ use shim::procs;
 use crate::support::{Case, cancel, kill};
 
 fn orphan(case: &Case) {
+    // Before the phase the job may still wait at its pipe, and ends with the shim.
+    case.until("the phase", || case.phase());
     let record = case.record();
     kill(record.shim.pid);
     case.until("the shim is gone", || (!procs::is_alive(record.shim)).then_some(()));
