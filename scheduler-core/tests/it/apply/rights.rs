@@ -4,18 +4,17 @@ use scheduler_core::command::{AddPrincipal, ApplyBudgets, Code, Command};
 use scheduler_core::id::Revision;
 use scheduler_core::principal::Actor;
 use scheduler_core::settings::Settings;
-use scheduler_core::state::State;
 use scheduler_core::unit::Share;
 
 use crate::world::{
-    BEGIN, REPLICA, World, facts, found, name, person, plan, principal, request, submission, token, tree,
+    REPLICA, World, facts, found, name, person, plan, principal, request, submission, token, tree,
 };
 
 #[test]
 fn a_control_plane_is_founded_once_and_before_anything_else() {
     let mut world = World::new();
     assert_eq!(world.refused(REPLICA, Command::Found(found(Settings::default()))), Code::Founding);
-    let mut empty = World { state: State::default(), log: Vec::new(), now: BEGIN };
+    let mut empty = World::empty();
     assert_eq!(empty.refused(person("ada"), submission(request(1))), Code::Founding);
 }
 
