@@ -47,7 +47,7 @@ pub(super) fn closed(
         Some(Shut::Unreachable { since }) => return Some(Closed::Unreachable { since }),
         Some(Shut::Silent) => return Some(Closed::Silent),
         Some(Shut::Backoff { until }) => return Some(Closed::Backoff { until }),
-        None => {}
+        Some(Shut::Cordoned { .. } | Shut::Draining { .. }) | None => {}
     }
     if let Some(cordon) = &node.cordon {
         return Some(Closed::Cordoned { reason: cordon.reason.clone(), since: cordon.since });

@@ -25,19 +25,22 @@ impl UseOf {
         }
     }
 
-    /// Whether this use and `margin_ppm` more is at most the other one: plain ratios, cross-multiplied. With allocation
-    /// 0 a use is infinite: below nobody's, and nobody's but its like is above it.
+    /// Whether this use and `margin_ppm` parts per million more are at most the other one: the plain ratios,
+    /// cross-multiplied. With allocation 0 a use is infinite: never below another, and above each that is not. Amounts
+    /// beyond all that clusters can use (10^30 milli-GPU-milliseconds) give no right.
     #[must_use]
     pub fn is_below_by(&self, other: &Self, margin_ppm: u32) -> bool {
-        const WHOLE: u128 = 1_000_000;
-        match (self.allocation.get(), other.allocation.get()) {
-            (0, _) => false,
-            (_, 0) => true,
-            (mine, theirs) => {
-                let raised = self.booked().saturating_mul(WHOLE);
-                let raised = raised.saturating_add(mine.saturating_mul(u128::from(margin_ppm)));
-                product(raised, theirs) <= product(other.booked().saturating_mul(WHOLE), mine)
-            }
+        let (mine, theirs) = (self.allocation.get(), other.allocation.get());
+        if mine == 0 || theirs == 0 {
+            return mine != 0;
+        }
+        let with_margin = || {
+            let margin = mine.checked_mul(u128::from(margin_ppm))?;
+            self.booked().checked_mul(MILLION)?.checked_add(margin)
+        };
+        match (with_margin(), other.booked().checked_mul(MILLION)) {
+            (Some(with_margin), Some(booked)) => product(with_margin, theirs) <= product(booked, mine),
+            (_, _) => false,
         }
     }
 
@@ -74,6 +77,8 @@ impl UseOf {
         }
     }
 }
+
+const MILLION: u128 = 1_000_000;
 
 /// Returns a x b in 256 bits, high half first.
 fn product(a: u128, b: u128) -> (u128, u128) {

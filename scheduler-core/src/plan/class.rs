@@ -24,9 +24,11 @@ impl<'a> Class<'a> {
         Self { shape: &job.terms.shape, barred: barred(state, job) }
     }
 
-    /// Whether some node of `pool` could hold such a job.
+    /// Whether nodes of `pool` could hold such a job.
     pub(crate) fn fits_in(&self, state: &State, pool: &Name) -> bool {
-        state.nodes.values().any(|node| node.pool == *pool && could_hold(self.shape, node))
+        let wanted = usize::try_from(self.shape.nodes).unwrap_or(usize::MAX);
+        let able = state.nodes.values().filter(|node| node.pool == *pool && could_hold(self.shape, node));
+        able.take(wanted).count() >= wanted
     }
 }
 

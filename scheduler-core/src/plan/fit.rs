@@ -9,34 +9,58 @@ use crate::lifecycle::need::{Need, could_hold, need};
 use crate::node::{Contact, Node};
 use crate::spec::Shape;
 use crate::state::State;
-use crate::unit::{Bytes, Timestamp};
+use crate::unit::{Bytes, Span, Timestamp};
 
-/// Cores and memory of one node that nobody took.
+/// Cores and memory of one node that nobody took. Below zero where attempts that leave have them for a last moment
+/// besides those that come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Room(Need);
+pub(super) struct Room {
+    cpus: i64,
+    memory: i128,
+}
 
 impl Room {
     /// Returns what `node` has and its attempts leave.
-    pub(crate) fn of(node: &Node, taken: Need) -> Self {
-        let whole = node
-            .facts
-            .as_ref()
-            .map_or_else(Need::default, |facts| Need { cpus: facts.cpus, memory: facts.memory });
-        Self(whole).less(taken)
+    pub(super) fn of(node: &Node, taken: Need) -> Self {
+        let whole = node.facts.as_ref().map_or_else(Self::default, |facts| Self {
+            cpus: facts.cpus.into(),
+            memory: facts.memory.get().into(),
+        });
+        whole.less(taken)
     }
 
     /// Whether one node's part of `shape` fits in.
-    pub(crate) fn holds(self, shape: &Shape, node: &Node) -> bool {
-        let asked = need(shape, node);
-        asked.cpus <= self.0.cpus && asked.memory <= self.0.memory
+    pub(super) fn holds(self, shape: &Shape, node: &Node) -> bool {
+        self.fits(need(shape, node))
     }
 
-    /// Returns what is left without `taken`; nothing, where more is taken than is there.
-    pub(crate) fn less(self, taken: Need) -> Self {
-        Self(Need {
-            cpus: self.0.cpus.saturating_sub(taken.cpus),
-            memory: Bytes::new(self.0.memory.get().saturating_sub(taken.memory.get())),
-        })
+    /// Whether `asked` fits in.
+    pub(super) fn fits(self, asked: Need) -> bool {
+        i64::from(asked.cpus) <= self.cpus && i128::from(asked.memory.get()) <= self.memory
+    }
+
+    /// Returns what is left without `taken`.
+    pub(super) fn less(self, taken: Need) -> Self {
+        Self {
+            cpus: self.cpus.saturating_sub(taken.cpus.into()),
+            memory: self.memory.saturating_sub(taken.memory.get().into()),
+        }
+    }
+
+    /// Returns what is there once `given` is back.
+    pub(super) fn more(self, given: Need) -> Self {
+        Self {
+            cpus: self.cpus.saturating_add(given.cpus.into()),
+            memory: self.memory.saturating_add(given.memory.get().into()),
+        }
+    }
+}
+
+/// Returns the sum of two needs.
+pub(super) fn both(one: Need, other: Need) -> Need {
+    Need {
+        cpus: one.cpus.saturating_add(other.cpus),
+        memory: Bytes::new(one.memory.get().saturating_add(other.memory.get())),
     }
 }
 
@@ -52,6 +76,16 @@ pub enum Shut {
     },
     /// It has no live link to the leader.
     Silent,
+    /// Somebody keeps new work from it, or something there can't be ended.
+    Cordoned {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It gets empty.
+    Draining {
+        /// Since when.
+        since: Timestamp,
+    },
     /// Launches failed on it.
     Backoff {
         /// When it is tried again.
@@ -59,9 +93,24 @@ pub enum Shut {
     },
 }
 
-/// Returns why `node` takes no new work at `now`; none if it does.
+/// Returns why `node` takes no new work at `now`; none if it does. A drain to come does not shut it: see
+/// [`closes_at`].
 #[must_use]
 pub fn shut(id: NodeId, node: &Node, links: &Links, now: Timestamp) -> Option<Shut> {
+    if let Some(unheard) = unheard(id, node, links) {
+        return Some(unheard);
+    }
+    if let Some(cordon) = &node.cordon {
+        return Some(Shut::Cordoned { since: cordon.since });
+    }
+    if let Some(drain) = node.drain.as_ref().filter(|drain| drain.is_active || drain.begins_at <= now) {
+        return Some(Shut::Draining { since: drain.begins_at });
+    }
+    node.backoff_until.filter(|until| now < *until).map(|until| Shut::Backoff { until })
+}
+
+/// Returns why nothing that is ordered reaches `node`; none if it does.
+pub(super) fn unheard(id: NodeId, node: &Node, links: &Links) -> Option<Shut> {
     match node.contact {
         Contact::Joined => return Some(Shut::Joined),
         Contact::Unreachable { since } => return Some(Shut::Unreachable { since }),
@@ -70,10 +119,23 @@ pub fn shut(id: NodeId, node: &Node, links: &Links, now: Timestamp) -> Option<Sh
     if node.facts.is_none() {
         return Some(Shut::Joined);
     }
-    if !links.has(id) {
-        return Some(Shut::Silent);
+    (!links.has(id)).then_some(Shut::Silent)
+}
+
+/// Returns when a drain that has not begun closes `node`: until then it lets in what is over by then.
+#[must_use]
+pub fn closes_at(node: &Node) -> Option<Timestamp> {
+    node.drain.as_ref().filter(|drain| !drain.is_active).map(|drain| drain.begins_at)
+}
+
+/// Whether work that has its GPUs at `latest_go` at the latest is certain to be past its protection when `node`
+/// closes. `certain` is the time from then to the end of its protection at the latest; none in the free tier, which
+/// may come and go.
+pub(super) fn is_over_in_time(node: &Node, latest_go: Timestamp, certain: Option<Span>) -> bool {
+    match (closes_at(node), certain) {
+        (Some(closes), Some(certain)) => latest_go.plus(certain) <= closes,
+        (None, _) | (_, None) => true,
     }
-    node.backoff_until.filter(|until| now < *until).map(|until| Shut::Backoff { until })
 }
 
 /// Returns when the next node that is backed off takes work again, if one is.
@@ -82,14 +144,15 @@ pub fn next_opening(state: &State, now: Timestamp) -> Option<Timestamp> {
     state.nodes.values().filter_map(|node| node.backoff_until).filter(|until| now < *until).min()
 }
 
-/// Returns the nodes that a job may not be tried on: where its launch failed before, as long as another ready node
+/// Returns the nodes that a job may not be tried on: where its launch failed before, as long as other ready nodes
 /// could hold it. Else the backoff of those nodes is brake enough, or a cluster with one node would never try again.
 pub(crate) fn barred(state: &State, job: &Job) -> BTreeSet<NodeId> {
     let shape = &job.terms.shape;
-    let is_other = |(id, node): (&NodeId, &Node)| {
+    let is_other = |(id, node): &(&NodeId, &Node)| {
         node.contact == Contact::Ready && !job.failed_on.contains(id) && could_hold(shape, node)
     };
-    if job.failed_on.is_empty() || !state.nodes.iter().any(is_other) {
+    let wanted = usize::try_from(shape.nodes).unwrap_or(usize::MAX).max(1);
+    if job.failed_on.is_empty() || state.nodes.iter().filter(is_other).take(wanted).count() < wanted {
         return BTreeSet::new();
     }
     job.failed_on.clone()

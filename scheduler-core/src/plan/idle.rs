@@ -1,88 +1,204 @@
-//! Idle GPUs of a pool, found by best fit.
+//! GPUs of a pool that are idle or come free, and where they are taken from first.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::Links;
-use super::fit::{Room, shut};
-use crate::id::{Name, NodeId, Slot};
-use crate::lifecycle::need::{is_of_type, need, taken};
-use crate::node::Node;
+use super::fit::{Room, both, is_over_in_time, shut, unheard};
+use crate::id::{AttemptId, Name, NodeId, Slot};
+use crate::job::Attempt;
+use crate::lifecycle::need::{Need, is_of_type, need};
+use crate::node::{Gpu, Node};
 use crate::spec::Shape;
 use crate::state::State;
-use crate::unit::Timestamp;
+use crate::unit::{Span, Timestamp};
 
-/// Nodes of one pool that take work, by how many of their GPUs are idle.
+/// Where a job would start: its nodes, each with the GPUs there.
+pub(super) type Found = Vec<(NodeId, Vec<Slot>)>;
+
+/// Nodes of one pool that take work, with what they have left.
 #[derive(Debug, Clone)]
-pub(crate) struct Idle<'a> {
-    nodes: BTreeMap<NodeId, Spare<'a>>,
+pub(super) struct Idle<'a> {
+    pub(super) nodes: BTreeMap<NodeId, Spare<'a>>,
     by_count: BTreeSet<(usize, NodeId)>,
     total: usize,
+    coming: usize,
 }
 
+/// What one node has left.
 #[derive(Debug, Clone)]
-struct Spare<'a> {
-    node: &'a Node,
-    slots: Vec<Slot>,
-    room: Room,
+pub(super) struct Spare<'a> {
+    pub node: &'a Node,
+    /// Idle GPUs, in order.
+    pub slots: Vec<Slot>,
+    /// GPUs of attempts that stop or have ended, as far as nobody was promised them.
+    pub coming: Vec<Slot>,
+    /// Cores and memory that are with nobody now.
+    pub now: Room,
+    /// And that are, once all that leaves has left, and all that waits for it is there. A start that waits counts on
+    /// these: its go comes with both its GPUs and its cores.
+    pub later: Room,
+}
+
+/// What a job asks of each of its nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ask<'s> {
+    pub shape: &'s Shape,
+    pub barred: &'s BTreeSet<NodeId>,
+    /// From its go to the certain end of its protection; none in the free tier.
+    pub certain: Option<Span>,
+    /// When it has its GPUs at the latest.
+    pub latest_go: Timestamp,
 }
 
 impl<'a> Idle<'a> {
-    /// Returns the idle GPUs of `pool` on nodes that take work at `now`.
-    pub(crate) fn of(state: &'a State, pool: &Name, links: &Links, now: Timestamp) -> Self {
-        let mut idle = Self { nodes: BTreeMap::new(), by_count: BTreeSet::new(), total: 0 };
+    /// Returns what is idle or comes free in `pool` on nodes that take work at `now`.
+    pub(super) fn of(state: &'a State, pool: &Name, links: &Links, now: Timestamp) -> Self {
+        let mut idle = Self { nodes: BTreeMap::new(), by_count: BTreeSet::new(), total: 0, coming: 0 };
         for (id, node) in state.nodes.iter() {
             if node.pool != *pool || shut(*id, node, links, now).is_some() {
                 continue;
             }
-            let slots: Vec<Slot> = idle_slots(node).collect();
-            let room = Room::of(node, taken(state, *id));
-            idle.total += slots.len();
-            idle.by_count.insert((slots.len(), *id));
-            idle.nodes.insert(*id, Spare { node, slots, room });
+            let spare = Spare::of(state, links, node);
+            idle.total += spare.slots.len();
+            idle.coming += spare.coming.len();
+            idle.by_count.insert((spare.slots.len(), *id));
+            idle.nodes.insert(*id, spare);
         }
         idle
     }
 
     /// Returns how many GPUs are idle.
-    pub(crate) fn total(&self) -> usize {
+    pub(super) fn total(&self) -> usize {
         self.total
     }
 
-    /// Returns the GPUs on which a job of `shape` would start: of the nodes that hold it the one with the fewest idle
-    /// GPUs, so that emptier nodes stay useful for larger jobs.
-    pub(crate) fn find(&self, shape: &Shape, barred: &BTreeSet<NodeId>) -> Option<(NodeId, Vec<Slot>)> {
-        let wanted = usize::try_from(shape.gpus_per_node.get()).ok()?;
-        let large_enough = self.by_count.range((wanted, NodeId::new(0))..);
-        large_enough.filter(|(_, id)| !barred.contains(id)).find_map(|(_, id)| {
-            let spare = &self.nodes[id];
-            let slots: Vec<Slot> = spare.matching(shape).take(wanted).collect();
-            let fits = slots.len() == wanted && spare.room.holds(shape, spare.node);
-            fits.then_some((*id, slots))
-        })
+    /// Returns how many GPUs come free.
+    pub(super) fn coming(&self) -> usize {
+        self.coming
     }
 
-    /// Takes GPUs that [`Idle::find`] returned for the same shape.
-    pub(crate) fn take(&mut self, shape: &Shape, id: NodeId, slots: &[Slot]) {
+    /// Returns the idle GPUs on which a job would start: of the nodes that hold it those with the fewest idle GPUs, so
+    /// that emptier nodes stay useful for larger jobs.
+    pub(super) fn find(&self, ask: &Ask<'_>) -> Option<Found> {
+        let (nodes, wanted) = (size(ask.shape.nodes), size(ask.shape.gpus_per_node.get()));
+        let large_enough = self.by_count.range((wanted, NodeId::new(0))..);
+        let holding = large_enough.filter_map(|(_, id)| {
+            let spare = &self.nodes[id];
+            let holds = |room: Room| room.holds(ask.shape, spare.node);
+            if !spare.admits(*id, ask) || !holds(spare.now) || !holds(spare.later) {
+                return None;
+            }
+            let slots: Vec<Slot> = spare.matching(&spare.slots, ask.shape).take(wanted).collect();
+            (slots.len() == wanted).then_some((*id, slots))
+        });
+        let found: Found = holding.take(nodes).collect();
+        (found.len() == nodes).then_some(found)
+    }
+
+    /// Takes the GPUs of a start, idle ones and ones that come free.
+    pub(super) fn take(&mut self, shape: &Shape, on: &Found) {
+        for (id, slots) in on {
+            self.change(*id, |spare| {
+                let waits = slots.iter().any(|slot| spare.coming.contains(slot));
+                spare.slots.retain(|slot| !slots.contains(slot));
+                spare.coming.retain(|slot| !slots.contains(slot));
+                let need = need(shape, spare.node);
+                spare.later = spare.later.less(need);
+                if !waits {
+                    spare.now = spare.now.less(need);
+                }
+            });
+        }
+    }
+
+    /// An attempt gives way: its GPUs on a node come free, and what else it has there.
+    pub(super) fn gives_way(&mut self, id: NodeId, slots: &[Slot], gives: Need) {
+        self.change(id, |spare| {
+            spare.coming.extend(slots);
+            spare.coming.sort_unstable();
+            spare.later = spare.later.more(gives);
+        });
+    }
+
+    fn change(&mut self, id: NodeId, change: impl FnOnce(&mut Spare<'a>)) {
         let Some(spare) = self.nodes.get_mut(&id) else { return };
-        self.by_count.remove(&(spare.slots.len(), id));
-        spare.slots.retain(|slot| !slots.contains(slot));
-        spare.room = spare.room.less(need(shape, spare.node));
+        let (idle, coming) = (spare.slots.len(), spare.coming.len());
+        self.by_count.remove(&(idle, id));
+        change(spare);
         self.by_count.insert((spare.slots.len(), id));
-        self.total -= slots.len();
+        self.total = self.total + spare.slots.len() - idle;
+        self.coming = self.coming + spare.coming.len() - coming;
     }
 }
 
-impl Spare<'_> {
-    fn matching<'s>(&'s self, shape: &'s Shape) -> impl Iterator<Item = Slot> + 's {
-        self.slots.iter().copied().filter(|slot| {
+impl<'a> Spare<'a> {
+    fn of(state: &State, links: &Links, node: &'a Node) -> Self {
+        let (mut there, mut stays) = (Need::default(), Need::default());
+        let mut coming = Vec::new();
+        for id in attempts_on(node) {
+            let Some((attempt, job)) = state.attempts.get(&id).zip(state.jobs.get(&id.job)) else { continue };
+            let need = need(&job.terms.shape, node);
+            if !node.gpus.iter().any(|gpu| gpu.next == Some(id)) {
+                there = both(there, need);
+            }
+            if !(attempt.ended.is_some() || attempt.stop.is_some()) {
+                stays = both(stays, need);
+            } else if leaves(state, links, attempt) {
+                coming.extend(held_by(node, id));
+            }
+        }
+        coming.sort_unstable();
+        let (now, later) = (Room::of(node, there), Room::of(node, stays));
+        Self { node, slots: with_holder(node, None), coming, now, later }
+    }
+
+    /// Whether a job may be tried here at all.
+    pub(super) fn admits(&self, id: NodeId, ask: &Ask<'_>) -> bool {
+        !ask.barred.contains(&id) && is_over_in_time(self.node, ask.latest_go, ask.certain)
+    }
+
+    /// Returns those of `slots` that are of the type that `shape` asks for.
+    pub(super) fn matching<'s>(
+        &'s self,
+        slots: &'s [Slot],
+        shape: &'s Shape,
+    ) -> impl Iterator<Item = Slot> + 's {
+        slots.iter().copied().filter(|slot| {
             self.node.gpus.get(usize::from(slot.get())).is_some_and(|gpu| is_of_type(shape, gpu))
         })
     }
 }
 
-/// Returns the slots of `node` that are there and with nobody.
-fn idle_slots(node: &Node) -> impl Iterator<Item = Slot> + '_ {
+/// Returns a count as a size.
+pub(super) fn size(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// Returns the slots of `node` that are with `id` and promised to nobody else.
+pub(super) fn held_by(node: &Node, id: AttemptId) -> Vec<Slot> {
+    with_holder(node, Some(id))
+}
+
+fn with_holder(node: &Node, holder: Option<AttemptId>) -> Vec<Slot> {
     let numbered = node.gpus.iter().zip(0_u16..);
-    numbered.filter(|(gpu, _)| gpu.is_present && gpu.holder.is_none()).map(|(_, slot)| Slot::new(slot))
+    let is_wanted = |gpu: &Gpu| gpu.is_present && gpu.holder == holder && gpu.next.is_none();
+    numbered.filter(|(gpu, _)| is_wanted(gpu)).map(|(_, slot)| Slot::new(slot)).collect()
+}
+
+/// Returns the attempts that have GPUs of `node`, or are promised some, each once.
+fn attempts_on(node: &Node) -> BTreeSet<AttemptId> {
+    node.gpus.iter().flat_map(|gpu| gpu.holder.into_iter().chain(gpu.next)).collect()
+}
+
+/// Whether an attempt is certain to give up its GPUs: it has ended, or it stops and every one of its nodes hears of it.
+fn leaves(state: &State, links: &Links, attempt: &Attempt) -> bool {
+    attempt.ended.is_some() || attempt.stop.is_some() && is_heard(state, links, attempt)
+}
+
+/// Whether every node of an attempt hears what is ordered.
+pub(super) fn is_heard(state: &State, links: &Links, attempt: &Attempt) -> bool {
+    attempt.placements.iter().all(|placement| {
+        state.nodes.get(&placement.node).is_some_and(|node| unheard(placement.node, node, links).is_none())
+    })
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::class::{Ask, Class, Classes};
 use crate::budget;
-use crate::decision::{Level, UseOf, Why};
+use crate::decision::{Level, Right, UseOf, Why};
 use crate::id::{BudgetId, JobId, Name};
 use crate::ledger::FREE_FLOOR;
 use crate::spec::{Tier, Turn};
@@ -26,6 +26,8 @@ pub(crate) struct Line<'a> {
     classes: Classes<'a>,
     sides: Vec<Side<'a>>,
     known: BTreeMap<BudgetId, usize>,
+    /// Uses of budgets without jobs in this line: nothing of this round changes them.
+    others: BTreeMap<BudgetId, UseOf>,
     /// From the root to the side whose job is the head; empty when nobody is left.
     path: Vec<usize>,
     tried: u32,
@@ -53,19 +55,34 @@ impl<'a> Line<'a> {
             classes: Classes::default(),
             sides: Vec::new(),
             known: BTreeMap::new(),
+            others: BTreeMap::new(),
             path: Vec::new(),
             tried: 0,
         };
-        for before in leaves(state, tier) {
-            let Some(first) = line.next_of(before) else { continue };
+        line.form();
+        line
+    }
+
+    /// Begins again with the first, with the numbers as they are now: who was passed over is tried once more.
+    pub(super) fn again(&mut self) {
+        for side in &mut self.sides {
+            side.children.clear();
+            side.first = None;
+        }
+        self.tried = 0;
+        self.form();
+    }
+
+    fn form(&mut self) {
+        for before in leaves(self.state, self.tier) {
+            let Some(first) = self.next_of(before) else { continue };
             // A job whose budget is gone has no place; no edit removes a budget with live jobs.
-            if let Some(side) = line.side(before.budget, budget::DEPTH_MAX + 1) {
-                line.sides[side].first = Some(first);
+            if let Some(side) = self.side(before.budget, budget::DEPTH_MAX + 1) {
+                self.sides[side].first = Some(first);
             }
         }
-        line.sort_children();
-        line.find_path();
-        line
+        self.sort_children();
+        self.find_path();
     }
 
     /// Returns the job whose turn it is.
@@ -100,6 +117,44 @@ impl<'a> Line<'a> {
         mine.reverse();
         let (their, my) = self.path.iter().zip(&mine).find(|(their, my)| their != my)?;
         Some((self.sides[*their].used, self.sides[*my].used))
+    }
+
+    /// Returns by which right the head may take an attempt of another budget that nobody protects: its side's use and
+    /// the margin are at most the use of the other side, where their paths part.
+    pub(super) fn right_to(&mut self, theirs: BudgetId) -> Option<Right> {
+        let path: Vec<BudgetId> = self.path.iter().map(|side| self.sides[*side].used.budget).collect();
+        let mut other = theirs;
+        for _ in 0..=budget::DEPTH_MAX {
+            let above = self.state.budgets.get(&other)?.parent?;
+            if let Some(level) = path.iter().position(|budget| *budget == above) {
+                let mine = self.sides[*self.path.get(level + 1)?].used;
+                if mine.budget == other {
+                    return None;
+                }
+                let theirs = self.used(other);
+                let margin = self.state.meta.settings.margin_ppm;
+                return mine.is_below_by(&theirs, margin).then_some(Right::Share { mine, theirs });
+            }
+            other = above;
+        }
+        None
+    }
+
+    /// Returns a budget's use in this line's tier, with what this round has set aside; also of one without jobs here.
+    pub(super) fn used(&mut self, id: BudgetId) -> UseOf {
+        match self.known.get(&id) {
+            Some(side) => self.sides[*side].used,
+            None => *self.others.entry(id).or_insert_with(|| {
+                let (state, window) = (self.state, self.state.meta.settings.window);
+                state.books.use_of(id, self.pool, self.tier, &state.budgets, window, self.now)
+            }),
+        }
+    }
+
+    /// Returns a budget's use in the free tier.
+    pub(super) fn used_free(&self, id: BudgetId) -> UseOf {
+        let (state, window) = (self.state, self.state.meta.settings.window);
+        state.books.use_of(id, self.pool, Tier::Free, &state.budgets, window, self.now)
     }
 
     /// Passes the head over: it waits, and the next is tried.
@@ -193,8 +248,7 @@ impl<'a> Line<'a> {
             before = *place;
             let Some(job) = self.state.jobs.get(&place.job) else { continue };
             let shape = &job.terms.shape;
-            // A job over several nodes is refused at submission, as long as nothing here can place one.
-            if shape.nodes != 1 || shape.gpus_per_node.get() == 0 {
+            if shape.nodes == 0 || shape.gpus_per_node.get() == 0 {
                 continue;
             }
             let (class, fits) = self.classes.number(self.state, self.pool, job);

@@ -1,29 +1,34 @@
 //! The plan: which waiting job starts next, and where (DESIGN 6).
 //!
 //! ```text
-//!   State + Links ──> Line (who is next)  ──┐
-//!                                          ├──> Plan, proposed by the leader, adopted by `apply`
-//!                └──> Idle (where is room) ──┘
+//!   State + Links ──> Line (who is next)          ──┐
+//!                ├──> Idle (what is free, or comes) ──┼──> Plan, proposed by the leader, adopted by `apply`
+//!                └──> Victims (who may be taken)    ──┘
 //! ```
 //!
-//! One pass over each pool: funded jobs through the whole tree, then the free tier through the same tree. Who cannot
-//! be placed waits, and the next is tried. Nothing here reads a clock or keeps anything between two rounds, so that
+//! Each pool: funded jobs through the whole tree, then the free tier through the same tree. The next in order starts on
+//! idle GPUs; a funded job else on what comes free and what it may take, at the least cost. Who cannot be placed takes
+//! nothing and waits, and the next is tried. Nothing here reads a clock or keeps anything between two rounds, so that
 //! the leader, a dry run and a simulator get the same answer from the same state.
 
 mod class;
+mod cover;
 mod fit;
+mod gang;
 mod idle;
 mod line;
 mod links;
+mod price;
 mod round;
+mod taking;
+mod victims;
 mod walk;
 
-pub use fit::{Shut, next_opening, shut};
+pub use fit::{Shut, closes_at, next_opening, shut};
 pub use links::Links;
 pub use round::plan;
 
 pub(crate) use class::{Ask, Class};
-pub(crate) use idle::Idle;
 pub(crate) use line::Line;
 pub(crate) use round::pools;
 pub(crate) use walk::walk;

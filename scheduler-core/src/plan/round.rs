@@ -1,26 +1,43 @@
 //! One round: each pool, funded first, then the free tier.
 
 use alloc::collections::BTreeSet;
-use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Ask, Idle, Line, Links};
-use crate::decision::{Plan, Start};
-use crate::id::{JobId, Name, NodeId, Term};
+use super::gang::ranked;
+use super::idle::{Ask as Asked, Found, Idle};
+use super::taking::{Taking, taking};
+use super::victims::{Rights, Victims};
+use super::{Ask, Line, Links};
+use crate::decision::{Plan, Start, Take};
+use crate::id::{BudgetId, JobId, Name, Term};
 use crate::lifecycle::need::rate;
 use crate::lifecycle::place::protection;
-use crate::spec::Tier;
+use crate::settings::Settings;
+use crate::spec::{Tier, Turn};
 use crate::state::State;
 use crate::unit::{MilliGpus, Span, Timestamp};
 
-/// Decides which waiting jobs start on idle GPUs, in order; at most [`Plan::DECISIONS_MAX`] of them.
+/// A pool's funded jobs are gone through at most so often in a round: what a decision sets aside or leaves over may
+/// let somebody start who was passed over before. What is left after that is found by the next plan.
+const PASSES_MAX: u32 = 16;
+
+/// Decides which waiting jobs start, in order, and who gives way to them; at most [`Plan::DECISIONS_MAX`] of them.
 ///
 /// `now` is the leader's estimate of cluster time, `term` its term. In safe mode nothing is planned.
 #[must_use]
 pub fn plan(state: &State, links: &Links, now: Timestamp, term: Term) -> Plan {
-    let mut round = Round { state, now, started: BTreeSet::new(), decisions: Vec::new() };
-    if state.meta.safe_mode.is_none() {
-        round.run(links);
+    let mut round = Round {
+        state,
+        links,
+        now,
+        has_windows: state.nodes.values().any(|node| super::closes_at(node).is_some()),
+        started: BTreeSet::new(),
+        decisions: Vec::new(),
+    };
+    if state.meta.safe_mode.is_none() && !state.line.is_empty() {
+        for pool in pools(state) {
+            round.pool(pool);
+        }
     }
     Plan { term, index: state.meta.index, decisions: round.decisions }
 }
@@ -32,64 +49,168 @@ pub(crate) fn pools(state: &State) -> BTreeSet<&Name> {
 
 struct Round<'a> {
     state: &'a State,
+    links: &'a Links,
     now: Timestamp,
+    has_windows: bool,
     started: BTreeSet<JobId>,
     decisions: Vec<Start>,
 }
 
+/// What fails alike: one failure speaks for all of it, as long as nothing was decided that gives anybody more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    class: usize,
+    /// Where a drain is to come, what lasts longer fits less.
+    certain: Option<Span>,
+}
+
+/// What failed so far in one pass.
+#[derive(Default)]
+struct Failed {
+    /// On idle GPUs: these only become fewer.
+    idle: BTreeSet<Kind>,
+    /// And with what comes free or may be taken, which depends on whose the job is; forgotten with each decision: what
+    /// that set aside and left over may help whoever comes after it.
+    taking: BTreeSet<(Kind, BudgetId, Turn)>,
+}
+
+/// What a pool has for its jobs.
+struct Stock<'a> {
+    idle: Idle<'a>,
+    victims: Victims<'a>,
+    /// Of the head for which they were asked last; every decision changes the numbers.
+    rights: Option<((BudgetId, Turn), Rights)>,
+}
+
 impl<'a> Round<'a> {
-    fn run(&mut self, links: &Links) {
-        let idle_of = |pool| Idle::of(self.state, pool, links, self.now);
-        let with_room = pools(self.state).into_iter().map(|pool| (pool, idle_of(pool)));
-        let with_room: Vec<(&Name, Idle<'_>)> = with_room.filter(|(_, idle)| idle.total() > 0).collect();
-        if with_room.is_empty() {
+    fn pool(&mut self, pool: &'a Name) {
+        let idle = Idle::of(self.state, pool, self.links, self.now);
+        let victims = Victims::of(self.state, pool, self.links, &idle, self.now);
+        if idle.total() == 0 && idle.coming() == 0 && victims.is_empty() {
             return;
         }
-        for (pool, mut idle) in with_room {
-            for tier in [Tier::Funded, Tier::Free] {
-                self.tier(pool, tier, &mut idle);
+        let mut stock = Stock { idle, victims, rights: None };
+        let mut line = Line::new(self.state, pool, Tier::Funded, self.now);
+        for _ in 0..PASSES_MAX {
+            let before = self.decisions.len();
+            self.pass(&mut line, &mut stock);
+            let has_more = stock.idle.coming() > 0 || !stock.victims.is_empty();
+            if self.decisions.len() == before || !has_more {
+                break;
             }
+            line.again();
+        }
+        if stock.idle.total() > 0 {
+            let mut line = Line::new(self.state, pool, Tier::Free, self.now);
+            self.pass(&mut line, &mut stock);
         }
     }
 
-    fn tier(&mut self, pool: &'a Name, tier: Tier, idle: &mut Idle<'a>) {
-        let mut line = Line::new(self.state, pool, tier, self.now);
-        // Idle GPUs only become fewer in a round: what failed once fails for all its equals.
-        let mut has_failed: BTreeSet<usize> = BTreeSet::new();
+    fn pass(&mut self, line: &mut Line<'a>, stock: &mut Stock<'a>) {
+        let mut failed = Failed::default();
         while let Some(ask) = line.head() {
-            if idle.total() == 0 || self.decisions.len() >= Plan::DECISIONS_MAX {
+            if self.decisions.len() >= Plan::DECISIONS_MAX || stock.is_used_up(ask.job.terms.tier) {
                 return;
             }
-            if has_failed.contains(&ask.class) || self.started.contains(&ask.id) {
+            let starts = !self.started.contains(&ask.id) && self.start(line, &ask, stock, &mut failed);
+            if !starts {
                 line.pass();
-                continue;
             }
-            let class = line.class(&ask);
-            let Some((node, slots)) = idle.find(class.shape, &class.barred) else {
-                has_failed.insert(ask.class);
-                line.pass();
-                continue;
-            };
-            idle.take(class.shape, node, &slots);
-            let why = line.why();
-            let (rate, protection) = self.price(&ask, node);
-            line.place(rate, protection);
-            self.started.insert(ask.id);
-            let on = vec![(node, slots)];
-            self.decisions.push(Start {
-                job: ask.id,
-                attempt: ask.job.next_attempt,
-                on,
-                takes: Vec::new(),
-                why,
-            });
         }
     }
 
-    /// Returns what starting `ask` on `node` sets aside: its rate, and the length of its protection.
-    fn price(&self, ask: &Ask<'_>, node: NodeId) -> (MilliGpus, Span) {
-        let shape = &ask.job.terms.shape;
-        let rate = self.state.nodes.get(&node).map_or(MilliGpus::default(), |node| rate(shape, node));
-        (rate, protection(self.state, ask.id, ask.job))
+    /// Places the head where that is possible.
+    fn start(
+        &mut self,
+        line: &mut Line<'a>,
+        ask: &Ask<'a>,
+        stock: &mut Stock<'a>,
+        failed: &mut Failed,
+    ) -> bool {
+        let certain = self.certain(ask);
+        let kind = Kind { class: ask.class, certain };
+        let owner = (ask.job.budget, ask.job.terms.turn);
+        let may_wait = ask.job.terms.tier == Tier::Funded;
+        if failed.idle.contains(&kind) && (!may_wait || failed.taking.contains(&(kind, owner.0, owner.1))) {
+            return false;
+        }
+        let class = line.class(ask).clone();
+        let asked = Asked { shape: class.shape, barred: &class.barred, certain, latest_go: self.now };
+        if !failed.idle.contains(&kind) {
+            if let Some(on) = stock.idle.find(&asked) {
+                stock.idle.take(class.shape, &on);
+                failed.taking.clear();
+                self.place(line, ask, on, Vec::new(), None, stock);
+                return true;
+            }
+            failed.idle.insert(kind);
+        }
+        if !may_wait {
+            return false;
+        }
+        let latest_go = self.now.plus(longest_grace(&self.state.meta.settings));
+        let Some(found) = stock.taking(line, &Asked { latest_go, ..asked }, owner) else {
+            failed.taking.insert((kind, owner.0, owner.1));
+            return false;
+        };
+        let rights = stock.rights.take().map(|(_, rights)| rights).unwrap_or_default();
+        let (takes, choice) = (found.takes(&stock.victims, &rights), found.choice(&stock.victims, &rights));
+        stock.victims.take(&found.takes, &mut stock.idle);
+        stock.idle.take(class.shape, &found.on);
+        failed.taking.clear();
+        self.place(line, ask, found.on, takes, choice, stock);
+        true
+    }
+
+    fn place(
+        &mut self,
+        line: &mut Line<'a>,
+        ask: &Ask<'a>,
+        on: Found,
+        takes: Vec<Take>,
+        choice: Option<crate::decision::Choice>,
+        stock: &mut Stock<'a>,
+    ) {
+        stock.rights = None;
+        let why = crate::decision::Why { choice, ..line.why() };
+        let on = ranked(self.state, ask.id, ask.job, on);
+        let rate = on.iter().filter_map(|(node, _)| {
+            let node = self.state.nodes.get(node)?;
+            Some(rate(&ask.job.terms.shape, node).get())
+        });
+        line.place(MilliGpus::new(rate.sum()), protection(self.state, ask.id, ask.job));
+        self.started.insert(ask.id);
+        self.decisions.push(Start { job: ask.id, attempt: ask.job.next_attempt, on, takes, why });
+    }
+
+    /// Returns the time from the head's go to the certain end of its protection, where a drain is to come.
+    fn certain(&self, ask: &Ask<'_>) -> Option<Span> {
+        let is_asked = self.has_windows && ask.job.terms.tier == Tier::Funded;
+        let limit = self.state.meta.settings.start_limit;
+        is_asked.then(|| limit.plus(protection(self.state, ask.id, ask.job)))
+    }
+}
+
+/// Returns the longest time that anybody who leaves may take for it.
+fn longest_grace(settings: &Settings) -> Span {
+    settings.grace_max.max(settings.cancel_grace).max(settings.rank_grace).max(settings.free_grace)
+}
+
+impl<'a> Stock<'a> {
+    /// Whether nobody of `tier` can start any more.
+    fn is_used_up(&self, tier: Tier) -> bool {
+        let is_funded = tier == Tier::Funded;
+        self.idle.total() == 0 && !(is_funded && (self.idle.coming() > 0 || !self.victims.is_empty()))
+    }
+
+    fn taking(&mut self, line: &mut Line<'a>, asked: &Asked<'_>, owner: (BudgetId, Turn)) -> Option<Taking> {
+        if self.rights.as_ref().is_none_or(|(of, _)| *of != owner) {
+            self.rights = Some((owner, self.victims.rights(line, owner.0, owner.1)));
+        }
+        let (_, rights) = self.rights.as_ref()?;
+        if rights.is_empty() && self.idle.coming() == 0 {
+            return None;
+        }
+        taking(asked, &self.idle, &self.victims, rights)
     }
 }

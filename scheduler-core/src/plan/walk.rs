@@ -33,10 +33,11 @@ pub(crate) fn walk<'a>(
     }
 }
 
-/// Returns what a job of `shape` is charged on the first node of the pool that could hold it.
+/// Returns what a job of `shape` is charged, by the first node of the pool that could hold a part of it.
 fn usual_rate(state: &State, pool: &Name, shape: &Shape) -> MilliGpus {
     let mut nodes = state.nodes.values().filter(|node| node.pool == *pool);
     let node = nodes.find(|node| could_hold(shape, node));
     let plain = MilliGpus::new(u64::from(shape.gpus_per_node.get()) * 1000);
-    node.map_or(plain, |node| rate(shape, node))
+    let one = node.map_or(plain, |node| rate(shape, node));
+    MilliGpus::new(one.get().saturating_mul(shape.nodes.into()))
 }

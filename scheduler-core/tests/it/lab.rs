@@ -1,10 +1,14 @@
 //! A small laboratory from a few lines of text: nodes, budgets, work that runs and jobs that wait.
 //!
 //! ```text
-//! node n1 8 h100 [pool=p] [cpus=64] [backoff] [gone]
+//! node n1 8 h100 [pool=p] [cpus=64] [backoff] [gone] [cordoned] [drains] [closes=5h]
 //! budget a/b 30                          percent of its parent
 //! runs 3.1 a/b 4 n1 0-3 for=2h [free] [min=1h] [was]   an attempt since so long; `was`: over, only charged
+//!      [saved=30m] [every=30m] [pre=2] [once]          saved so long ago; declared interval; preemptions; not resumable
+//!      [stops] [over]                                  cancelled just now; ended, not yet proven empty
+//! runs 3.1 a/b 2x8 n1,n2 0-7 for=2h      a gang
 //! job 7 a/b 4 [free] [first|last] [min=2h] [type=h100] [pool=p] [cpus=8] [failed=n1]
+//! job 7 a/b 2x8 [ran=n2,n1]              a gang, and where it ran before, by rank
 //! ```
 
 use std::collections::BTreeMap;
@@ -14,9 +18,12 @@ use scheduler_core::id::{
     AttemptId, AttemptNo, BudgetId, DecisionId, Generation, GpuUuid, JobId, Label, LogIndex, Name, NodeId,
     Rank, Slot, SpecHash, Term, TokenHash,
 };
-use scheduler_core::job::{Attempt, Job, Phase, Placement, Progress, Terms};
+use scheduler_core::job::{
+    Attempt, AttemptEnd, End, Ended, Exit, Job, PastAttempt, Phase, Placement, Progress, Stop, StopCause,
+    Terms,
+};
 use scheduler_core::ledger::{Class, Run};
-use scheduler_core::node::{Contact, Facts, Gpu, GpuFacts, Node, PORT_FIRST};
+use scheduler_core::node::{Contact, Cordon, Drain, Facts, Gpu, GpuFacts, Node, PORT_FIRST, Urgency};
 use scheduler_core::plan::{Links, plan};
 use scheduler_core::principal::AccountName;
 use scheduler_core::spec::{ContractDefaults, Shape, TermSource, Tier, Turn};
@@ -58,15 +65,21 @@ pub fn planned(state: &State) -> String {
     show(&plan(state, &Links::all_ready(state), NOW, Term::new(1)), state)
 }
 
-/// Shows a plan as `7 on n1:0,1` lines.
+/// Shows a plan as `7 on n1:0,1` lines; a gang's nodes in order of rank, and whom it takes: `7 on n1:0 n2:1 takes 3.1`.
 pub fn show(plan: &scheduler_core::decision::Plan, state: &State) -> String {
     let mut text = String::new();
     for start in &plan.decisions {
+        let mut line = format!("{} on", start.job);
         for (node, slots) in &start.on {
             let slots: Vec<String> = slots.iter().map(ToString::to_string).collect();
             let node = &state.nodes.get(node).expect("plans name known nodes").name;
-            text += &format!("{} on {node}:{}\n", start.job, slots.join(","));
+            line += &format!(" {node}:{}", slots.join(","));
         }
+        let takes: Vec<String> = start.takes.iter().map(|take| take.attempt.to_string()).collect();
+        if !takes.is_empty() {
+            line += &format!(" takes {}", takes.join(","));
+        }
+        text += &format!("{line}\n");
     }
     text
 }
@@ -146,11 +159,11 @@ impl Lab {
             contact: if is_gone { Contact::Unreachable { since: NOW } } else { Contact::Ready },
             backoff_until: words.contains(&"backoff").then(|| NOW.plus(Span::from_secs(10))),
             failed_launches: 0,
-            cordon: None,
-            drain: None,
+            cordon: words.contains(&"cordoned").then(cordon),
+            drain: drain(words),
             next_port: PORT_FIRST,
         };
-        let class = if is_gone { Class::Unavailable } else { Class::Idle };
+        let class = free_class(&node);
         self.state.books.gpus_added(
             &pool,
             GpuCount::new(count.into()),
@@ -181,6 +194,11 @@ impl Lab {
             job.failed_on.insert(self.node_id(node));
             job.next_attempt = AttemptNo::new(2);
         }
+        if let Some(nodes) = value(words, "ran") {
+            let nodes = nodes.split(',').map(|node| self.node_id(node)).collect();
+            job.past.push(past(nodes));
+            job.next_attempt = AttemptNo::new(2);
+        }
         let place = InLine {
             budget: job.budget,
             tier: job.terms.tier,
@@ -199,11 +217,13 @@ impl Lab {
             () if words.contains(&"last") => Turn::Last,
             () => Turn::Normal,
         };
+        let (nodes, gpus) = words[2].split_once('x').unwrap_or(("1", words[2]));
+        let nodes = nodes.parse().expect("a number of nodes");
         let terms = Terms {
             cluster: value(words, "pool").map(name),
             shape: Shape {
-                nodes: 1,
-                gpus_per_node: GpuCount::new(words[2].parse().expect("a number of GPUs")),
+                nodes,
+                gpus_per_node: GpuCount::new(gpus.parse().expect("a number of GPUs")),
                 gpu_type: value(words, "type").map(label),
                 cpus: value(words, "cpus").map(|text| text.parse().expect("a number of cores")),
                 memory: None,
@@ -215,11 +235,11 @@ impl Lab {
                 () => value(words, "min").map_or(Span::from_hours(1), hours),
             },
             time_limit: None,
-            resumable: true,
+            resumable: !words.contains(&"once"),
             resumable_source: TermSource::Submission,
             grace: Span::from_secs(30),
             signal: 10,
-            checkpoint_every: None,
+            checkpoint_every: value(words, "every").map(hours),
             requeue_code: None,
             retries: 0,
             turn,
@@ -238,7 +258,11 @@ impl Lab {
             failed_on: Default::default(),
             past: Vec::new(),
             charged: ChargeMillis::ZERO,
-            progress: Progress::default(),
+            progress: Progress {
+                saved: value(words, "saved").map(|ago| (AttemptNo::new(1), NOW.minus(hours(ago)))),
+                preemptions: value(words, "pre").map_or(0, |text| text.parse().expect("a number")),
+                ..Progress::default()
+            },
         }
     }
 
@@ -248,7 +272,7 @@ impl Lab {
             job: JobId::new(job_id.parse().expect("a number")),
             no: AttemptNo::new(no.parse().expect("a number")),
         };
-        let node = self.node_id(words[3]);
+        let nodes: Vec<NodeId> = words[3].split(',').map(|node| self.node_id(node)).collect();
         let (first, last) = words[4].split_once('-').unwrap_or((words[4], words[4]));
         let slots = first.parse().expect("a slot")..=last.parse().expect("a slot");
         let slots: Vec<Slot> = slots.map(Slot::new).collect();
@@ -256,63 +280,109 @@ impl Lab {
         let mut job = self.new_job(attempt_id.job, words);
         job.phase = Phase::Live(attempt_id.no);
         job.next_attempt = AttemptNo::new(attempt_id.no.get() + 1);
+        let placement = |(rank, node): (u16, &NodeId)| Placement {
+            rank: Rank::new(rank),
+            node: *node,
+            slots: slots.clone(),
+            generation: Generation::new(1),
+            ready_at: None,
+            started_at: Some(since),
+            exited: None,
+            freed_at: None,
+        };
+        let is_over = words.contains(&"over");
         let attempt = Attempt {
             budget: job.budget,
             tier: job.terms.tier,
-            pool: self.state.nodes.get(&node).expect("a known node").pool.clone(),
-            placements: vec![Placement {
-                rank: Rank::new(0),
-                node,
-                slots: slots.clone(),
-                generation: Generation::new(1),
-                ready_at: None,
-                started_at: Some(since),
-                exited: None,
-                freed_at: None,
-            }],
-            rate: MilliGpus::new(u64::try_from(slots.len()).expect("few slots") * 1000),
+            pool: self.state.nodes.get(&nodes[0]).expect("a known node").pool.clone(),
+            placements: (0..).zip(&nodes).map(placement).collect(),
+            rate: MilliGpus::new(u64::try_from(slots.len() * nodes.len()).expect("few slots") * 1000),
             decision: DecisionId { index: LogIndex::new(1), n: 0 },
             placed_at: since,
             go_at: Some(since),
-            latest_go: NOW,
+            latest_go: since,
             port: None,
             start_by: since.plus(Span::from_mins(10)),
             protection: job.terms.min_runtime,
             started_at: Some(since),
-            saved_at: None,
+            saved_at: value(words, "saved").map(|ago| NOW.minus(hours(ago)).max(since)),
             signed_at: None,
-            stop: None,
+            stop: words.contains(&"stops").then(stop),
             first_end: None,
-            ended: None,
+            ended: is_over.then(|| Ended { at: NOW, cause: AttemptEnd::Exited, exit: Some(Exit::Code(0)) }),
         };
         self.book(&attempt, since, words.contains(&"was"));
         if words.contains(&"was") {
             return;
         }
-        for slot in slots {
-            let record = self.state.nodes.get_mut(&node).expect("a known node");
+        for (node, slot) in nodes.iter().flat_map(|node| slots.iter().map(move |slot| (node, slot))) {
+            let record = self.state.nodes.get_mut(node).expect("a known node");
             record.gpus[usize::from(slot.get())].holder = Some(attempt_id);
+        }
+        if is_over {
+            job.phase = Phase::Ended { at: NOW, end: End::Completed, exit: Some(Exit::Code(0)) };
         }
         self.state.jobs.insert(attempt_id.job, job);
         self.state.attempts.insert(attempt_id, attempt);
     }
 
-    fn book(&mut self, attempt: &Attempt, since: Timestamp, is_over: bool) {
+    fn book(&mut self, attempt: &Attempt, since: Timestamp, was: bool) {
         let path = self.path(attempt.budget);
         let run = Run::of(attempt, &path);
         let fresh = Run { go: None, started: None, ..run };
-        let count = GpuCount::new(u32::try_from(attempt.placements[0].slots.len()).expect("few slots"));
         let occupied = Class::Occupied { budget: attempt.budget, tier: attempt.tier };
-        let node = self.state.nodes.get(&attempt.placements[0].node).expect("a known node");
-        let free = if node.contact == Contact::Ready { Class::Idle } else { Class::Unavailable };
         let books = &mut self.state.books;
         books.placed(&fresh);
         books.go(&fresh, since, NOW);
         books.started(&Run { started: None, ..run }, since, NOW);
-        books.reclass(&attempt.pool, count, free, occupied, since);
-        if is_over {
-            books.ended(&run, NOW, NOW);
-            books.reclass(&attempt.pool, count, occupied, free, NOW);
+        for placement in &attempt.placements {
+            let count = GpuCount::new(u32::try_from(placement.slots.len()).expect("few slots"));
+            let free = free_class(self.state.nodes.get(&placement.node).expect("a known node"));
+            books.reclass(&attempt.pool, count, free, occupied, since);
+            if was || attempt.ended.is_some() {
+                let after = if was { free } else { Class::Overhead };
+                books.reclass(&attempt.pool, count, occupied, after, NOW);
+            }
         }
+        if was || attempt.ended.is_some() {
+            books.ended(&run, NOW, NOW);
+        }
+    }
+}
+
+fn free_class(node: &Node) -> Class {
+    if node.is_in_service(&node.gpus[0]) { Class::Idle } else { Class::Unavailable }
+}
+
+fn cordon() -> Cordon {
+    Cordon { who: Some(name("ada")), reason: "a fan".to_owned(), since: NOW }
+}
+
+fn drain(words: &[&str]) -> Option<Drain> {
+    let is_active = words.contains(&"drains");
+    let begins_at = value(words, "closes").map(|from_now| NOW.plus(hours(from_now)));
+    let begins_at = begins_at.or(is_active.then_some(NOW))?;
+    let (who, reason) = (name("ada"), "a new fan".to_owned());
+    Some(Drain { who, reason, ordered_at: NOW, begins_at, is_active, urgency: Urgency::Normal })
+}
+
+fn stop() -> Stop {
+    let cause = StopCause::Cancel { who: name("ann"), reason: String::new() };
+    Stop { at: NOW, cause, grace: Span::from_secs(30) }
+}
+
+fn past(nodes: Vec<NodeId>) -> PastAttempt {
+    PastAttempt {
+        no: AttemptNo::new(1),
+        gpus: u32::try_from(nodes.len()).expect("few nodes"),
+        nodes,
+        decision: DecisionId { index: LogIndex::new(1), n: 0 },
+        placed_at: NOW,
+        go_at: None,
+        started_at: None,
+        saved_at: None,
+        stop: None,
+        ended: Ended { at: NOW, cause: AttemptEnd::NodeLost, exit: None },
+        charged: ChargeMillis::ZERO,
     }
 }

@@ -10,5 +10,6 @@ mod random;
 mod reference;
 mod report;
 mod rounds;
+mod victims;
 mod why;
 mod world;

@@ -31,37 +31,68 @@ impl Random {
 }
 
 /// Lines of a laboratory: up to six nodes in up to two pools, a tree of up to three levels, work that runs and ran,
-/// jobs that wait.
+/// jobs that wait; all of these on one node.
 pub fn lab(random: &mut Random) -> String {
+    lab_with(random, |random| (*random.pick(&[1, 1, 2, 3, 4, 8])).to_string())
+}
+
+/// The same, with gangs among the jobs that wait.
+pub fn lab_with_gangs(random: &mut Random) -> String {
+    lab_with(random, |random| {
+        (*random.pick(&["1", "2", "4", "8", "2x1", "2x2", "3x1", "3x2", "2x4", "2x8"])).to_owned()
+    })
+}
+
+fn lab_with(random: &mut Random, shape: impl Fn(&mut Random) -> String) -> String {
     let mut lines = String::new();
-    let mut free_slots = Vec::new();
+    let mut nodes: Vec<(String, u64, &str)> = Vec::new();
     for node in 1..=1 + random.below(6) {
         let gpus = *random.pick(&[1, 2, 4, 8]);
         let kind = random.pick(&["h100", "h100", "A100"]);
-        let pool = if random.one_in(4) { " pool=west" } else { "" };
-        let state = *random.pick(&["", "", "", "", " gone", " backoff"]);
+        let pool = if random.one_in(4) { "west" } else { "main" };
+        let states = ["", "", "", "", "", " gone", " backoff", " cordoned", " drains", " closes=6h"];
+        let state = *random.pick(&states);
         let cpus = *random.pick(&[16, 64]);
-        lines += &format!("node n{node} {gpus} {kind}{pool} cpus={cpus}{state}\n");
-        free_slots.push((format!("n{node}"), gpus));
+        lines += &format!("node n{node} {gpus} {kind} pool={pool} cpus={cpus}{state}\n");
+        nodes.push((format!("n{node}"), gpus, pool));
     }
     let leaves = budgets(random, &mut lines);
     let mut job = 0;
-    for (node, gpus) in free_slots {
-        let mut slot = 0;
-        while slot < gpus && !random.one_in(3) {
+    let mut taken = vec![0; nodes.len()];
+    if nodes.len() > 1 && nodes[0].2 == nodes[1].2 && random.one_in(2) {
+        job += 1;
+        let gpus = 1 + random.below(nodes[0].1.min(nodes[1].1));
+        let shape = format!("2x{gpus} n1,n2 0-{}", gpus - 1);
+        lines += &runs(random, job, &leaves, &shape);
+        taken[0] = gpus;
+        taken[1] = gpus;
+    }
+    for ((node, gpus, _), taken) in nodes.iter().zip(taken) {
+        let mut slot = taken;
+        while slot < *gpus && !random.one_in(4) {
             job += 1;
-            let last = slot + random.below(gpus - slot);
-            let how = *random.pick(&["", " free", " was", " was", " free was"]);
-            let (leaf, hours) = (random.pick(&leaves), 1 + random.below(9));
-            let count = last - slot + 1;
-            lines += &format!("runs {job}.1 {leaf} {count} {node} {slot}-{last} for={hours}h min=2h{how}\n");
+            let last = slot + random.below((gpus - slot).min(4));
+            let shape = format!("{} {node} {slot}-{last}", last - slot + 1);
+            lines += &runs(random, job, &leaves, &shape);
             slot = last + 1;
         }
     }
     for job in 100..100 + random.below(25) {
-        lines += &waiting(random, job, &leaves);
+        let shape = shape(random);
+        lines += &waiting(random, job, &leaves, &shape);
     }
     lines
+}
+
+fn runs(random: &mut Random, job: u64, leaves: &[String], shape: &str) -> String {
+    let how = *random.pick(&["", "", "", " free", " free", " was", " free was", " stops", " over"]);
+    let turn = random.pick(&["", "", " first", " last"]);
+    let once = random.pick(&["", "", "", " once"]);
+    let every = random.pick(&["", "", " every=1h"]);
+    let saved = random.pick(&["", " saved=5m", " saved=30m", " saved=3h"]);
+    let pre = random.pick(&["", "", " pre=1", " pre=2"]);
+    let (leaf, hours) = (random.pick(leaves), 1 + random.below(30));
+    format!("runs {job}.1 {leaf} {shape} for={hours}h min=2h{how}{turn}{once}{every}{saved}{pre}\n")
 }
 
 fn budgets(random: &mut Random, lines: &mut String) -> Vec<String> {
@@ -82,9 +113,8 @@ fn budgets(random: &mut Random, lines: &mut String) -> Vec<String> {
     leaves
 }
 
-fn waiting(random: &mut Random, job: u64, leaves: &[String]) -> String {
+fn waiting(random: &mut Random, job: u64, leaves: &[String], shape: &str) -> String {
     let leaf = random.pick(leaves);
-    let gpus = random.pick(&[1, 1, 2, 3, 4, 8]);
     let turn = random.pick(&["", "", " first", " last"]);
     let tier = random.pick(&["", "", " free"]);
     let kind = random.pick(&["", "", "", " type=a100", " type=H100"]);
@@ -92,5 +122,5 @@ fn waiting(random: &mut Random, job: u64, leaves: &[String]) -> String {
     let cpus = random.pick(&["", "", "", " cpus=12"]);
     let failed = if random.one_in(6) { " failed=n1" } else { "" };
     let min = 1 + random.below(8);
-    format!("job {job} {leaf} {gpus} min={min}h{turn}{tier}{kind}{pool}{cpus}{failed}\n")
+    format!("job {job} {leaf} {shape} min={min}h{turn}{tier}{kind}{pool}{cpus}{failed}\n")
 }

@@ -1,0 +1,105 @@
+//! What taking an attempt would cost (DESIGN 6).
+//!
+//! A truthful report can only make a job dearer to take: who never reported counts as saved just now, and what is lost
+//! is bounded by the usual interval, so that silence and stale reports gain nothing.
+
+use alloc::vec::Vec;
+use core::iter::Sum;
+use core::ops::Add;
+
+use super::Links;
+use crate::decision::{Basis, Price};
+use crate::id::AttemptId;
+use crate::job::{Attempt, Job, Progress, Terms};
+use crate::spec::Tier;
+use crate::state::State;
+use crate::unit::{Span, Timestamp};
+
+/// Returns what taking `attempt` would cost at `now`.
+pub(super) fn price(
+    state: &State,
+    links: &Links,
+    id: AttemptId,
+    of: (&Attempt, &Job),
+    now: Timestamp,
+) -> Price {
+    let (attempt, job) = of;
+    let progress = &job.progress;
+    let saved_at = attempt.saved_at.max(links.saved_at(id)).map(|at| at.min(now));
+    let has_reported = progress.saved.is_some() || saved_at.is_some();
+    let basis = match (has_reported, job.terms.checkpoint_every) {
+        (true, _) => Basis::Reported,
+        (false, Some(_)) => Basis::Declared,
+        (false, None) => Basis::Unknown,
+    };
+    let occupied =
+        attempt.go_at.map_or(Span::ZERO, |go| now.since(saved_at.map_or(go, |saved| saved.max(go))));
+    let usual = usual_interval(&job.terms, progress);
+    let lost = if has_reported { occupied.min(usual.plus(usual)) } else { Span::ZERO };
+    Price {
+        rate: attempt.rate,
+        lost,
+        restart: median(&progress.restarts).unwrap_or(state.meta.settings.restart_guess),
+        preemptions: progress.preemptions,
+        saved_at,
+        basis,
+    }
+}
+
+/// Returns the median of a job's own reports, at most what it declared; what it declared, if it did not report often
+/// enough; nothing if it did neither.
+fn usual_interval(terms: &Terms, progress: &Progress) -> Span {
+    match (median(&progress.intervals), terms.checkpoint_every) {
+        (Some(measured), Some(declared)) => measured.min(declared),
+        (Some(span), None) | (None, Some(span)) => span,
+        (None, None) => Span::ZERO,
+    }
+}
+
+/// Returns the middle one, of two the lower.
+fn median(spans: &[Span]) -> Option<Span> {
+    let mut sorted: Vec<Span> = spans.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
+}
+
+/// What a set of victims costs. Compared from the first part on: what does not resume and is funded is taken only if
+/// nothing else does, then funded work, then what does not resume in the free tier, then the rest of the free tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct Cost([u128; 4]);
+
+impl Cost {
+    /// More than any set costs.
+    pub(super) const NEVER: Self = Self([u128::MAX; 4]);
+
+    /// Returns what one attempt costs; never nothing, so that a cheapest set has nobody who could be left out.
+    pub(super) fn of(tier: Tier, is_resumable: bool, price: &Price) -> Self {
+        let part = match (tier, is_resumable) {
+            (Tier::Funded, false) => 0,
+            (Tier::Funded, true) => 1,
+            (Tier::Free, false) => 2,
+            (Tier::Free, true) => 3,
+        };
+        let mut parts = [0; 4];
+        parts[part] = price.amount().max(1);
+        Self(parts)
+    }
+}
+
+impl Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        let mut sum = self.0;
+        for (part, more) in sum.iter_mut().zip(other.0) {
+            *part = part.saturating_add(more);
+        }
+        Self(sum)
+    }
+}
+
+impl Sum for Cost {
+    fn sum<I: Iterator<Item = Self>>(costs: I) -> Self {
+        costs.fold(Self::default(), Add::add)
+    }
+}
