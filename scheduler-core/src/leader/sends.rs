@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use crate::id::{AttemptId, NodeId, Rank};
 use crate::job::Attempt;
+use crate::lifecycle::need;
 use crate::state::{State, Stray};
 use crate::table::{Table, digest_of};
 
@@ -48,17 +49,17 @@ impl Sends {
     }
 }
 
-/// Returns a number that changes with the set of a node: its attempts, each with its generation, stop and end.
+/// Returns a number that changes with the set of a node: the attempts that have GPUs there or are promised some, each
+/// with its generation, go, stop and end.
 fn digest_of_node(state: &State, id: NodeId) -> u64 {
-    let holders =
-        state.nodes.get(&id).into_iter().flat_map(|node| node.gpus.iter().filter_map(|gpu| gpu.holder));
-    let holders: BTreeSet<AttemptId> = holders.collect();
+    let here = state.nodes.get(&id).map(need::attempts_on).unwrap_or_default();
     let mut digest: u64 = 0;
-    for holder in holders {
+    for holder in here {
         let Some(attempt) = state.attempts.get(&holder) else { continue };
         for placement in attempt.placements.iter().filter(|placement| placement.node == id) {
-            let order = (&attempt.stop, attempt.ended.is_some(), placement.freed_at.is_some());
-            let item = digest_of(&(holder, placement.rank, placement.generation, order));
+            let order = (attempt.go_at.is_some(), &attempt.stop, attempt.ended.is_some());
+            let rank = (placement.rank, placement.generation, placement.freed_at.is_some());
+            let item = digest_of(&(holder, rank, order));
             digest = digest.rotate_left(1).wrapping_add(item);
         }
     }

@@ -124,4 +124,16 @@ mod tests {
         assert!(!none.is_below_by(&some, 0) && !none.is_below_by(&none, 0));
         assert!(some.is_below_by(&none, 100_000));
     }
+    #[test]
+    fn amounts_of_a_hundred_thousand_gpus_over_ten_years_compare_exactly() {
+        let ten_years = 100_000_u128 * 1_000 * 10 * 365 * 86_400_000;
+        let (half, more) = (used(ten_years / 2, ten_years), used(ten_years / 10 * 6, ten_years));
+        assert!(half.is_below_by(&more, 100_000) && !half.is_below_by(&more, 100_001));
+        let one_more = used(ten_years / 2 + 1, ten_years);
+        assert!(!one_more.is_below_by(&more, 100_000));
+        // Beyond all that can be, nobody has a right by an overflow.
+        let beyond = used(u128::MAX, u128::MAX);
+        assert!(!beyond.is_below_by(&beyond, 0) && !half.is_below_by(&beyond, 100_000));
+        assert!(!used(0, u128::MAX).is_below_by(&more, 100_000));
+    }
 }

@@ -3,14 +3,13 @@
 //! A truthful report can only make a job dearer to take: who never reported counts as saved just now, and what is lost
 //! is bounded by the usual interval, so that silence and stale reports gain nothing.
 
-use alloc::vec::Vec;
 use core::iter::Sum;
 use core::ops::Add;
 
 use super::Links;
 use crate::decision::{Basis, Price};
 use crate::id::AttemptId;
-use crate::job::{Attempt, Job, Progress, Terms};
+use crate::job::{Attempt, Job};
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
@@ -34,33 +33,16 @@ pub(super) fn price(
     };
     let occupied =
         attempt.go_at.map_or(Span::ZERO, |go| now.since(saved_at.map_or(go, |saved| saved.max(go))));
-    let usual = usual_interval(&job.terms, progress);
+    let usual = job.usual_interval().unwrap_or(Span::ZERO);
     let lost = if has_reported { occupied.min(usual.plus(usual)) } else { Span::ZERO };
     Price {
         rate: attempt.rate,
         lost,
-        restart: median(&progress.restarts).unwrap_or(state.meta.settings.restart_guess),
+        restart: progress.usual_restart(state.meta.settings.restart_guess),
         preemptions: progress.preemptions,
         saved_at,
         basis,
     }
-}
-
-/// Returns the median of a job's own reports, at most what it declared; what it declared, if it did not report often
-/// enough; nothing if it did neither.
-fn usual_interval(terms: &Terms, progress: &Progress) -> Span {
-    match (median(&progress.intervals), terms.checkpoint_every) {
-        (Some(measured), Some(declared)) => measured.min(declared),
-        (Some(span), None) | (None, Some(span)) => span,
-        (None, None) => Span::ZERO,
-    }
-}
-
-/// Returns the middle one, of two the lower.
-fn median(spans: &[Span]) -> Option<Span> {
-    let mut sorted: Vec<Span> = spans.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }
 
 /// What a set of victims costs. Compared from the first part on: what does not resume and is funded is taken only if

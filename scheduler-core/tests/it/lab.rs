@@ -309,7 +309,7 @@ impl Lab {
             signed_at: None,
             stop: words.contains(&"stops").then(stop),
             first_end: None,
-            ended: is_over.then(|| Ended { at: NOW, cause: AttemptEnd::Exited, exit: Some(Exit::Code(0)) }),
+            ended: is_over.then_some(Ended { at: NOW, cause: AttemptEnd::Exited, exit: Some(Exit::Code(0)) }),
         };
         self.book(&attempt, since, words.contains(&"was"));
         if words.contains(&"was") {

@@ -14,13 +14,16 @@ use scheduler_core::state::State;
 use scheduler_core::unit::{ChargeMillis, Span, Timestamp};
 
 use crate::lab::{NOW, state};
-use crate::random::{Random, lab};
+use crate::random::{Random, lab, lab_with_gangs};
 
 const HOUR: u128 = 3_600_000;
 const MINUTE: u64 = 60_000;
 
 /// What was decided: which job, on which nodes, which GPUs, and who gives way.
-pub type Start = (JobId, Vec<(NodeId, Vec<Slot>)>, Vec<AttemptId>);
+pub type Start = (JobId, On, Vec<AttemptId>);
+
+/// Where: by node, which GPUs.
+pub type On = Vec<(NodeId, Vec<Slot>)>;
 
 /// Plans by looking at everything again before each decision; jobs on one node alone take anybody.
 pub struct Naive {
@@ -28,6 +31,16 @@ pub struct Naive {
     now: Timestamp,
     extra: BTreeMap<(Name, BudgetId, Tier), u128>,
     starts: Vec<Start>,
+}
+
+/// A set of victims of one node, in order of preference, and the GPUs that the job gets there.
+#[derive(Clone)]
+struct Found {
+    cost: Cost,
+    set: Vec<AttemptId>,
+    open: usize,
+    node: NodeId,
+    slots: Vec<Slot>,
 }
 
 /// What a set costs: funded that does not resume, funded, free that does not resume, free.
@@ -122,7 +135,7 @@ impl Naive {
         open.map(|(id, node)| (*id, node.clone())).collect()
     }
 
-    fn idle(&self, job: &Job, pool: &Name) -> Option<Vec<(NodeId, Vec<Slot>)>> {
+    fn idle(&self, job: &Job, pool: &Name) -> Option<On> {
         let mut all = Vec::new();
         for (id, node) in self.open(job, pool, Span::ZERO) {
             let idle = slots(&node, |gpu| gpu.holder.is_none() && gpu.next.is_none());
@@ -136,83 +149,76 @@ impl Naive {
         }
         all.sort();
         let nodes = usize::try_from(job.terms.shape.nodes).expect("few nodes");
-        let found: Vec<(NodeId, Vec<Slot>)> =
-            all.into_iter().take(nodes).map(|(_, id, slots)| (id, slots)).collect();
+        let found: On = all.into_iter().take(nodes).map(|(_, id, slots)| (id, slots)).collect();
         (found.len() == nodes).then_some(found)
     }
 
     /// The cheapest of all subsets on all nodes.
-    fn cheapest(
-        &self,
-        id: JobId,
-        job: &Job,
-        pool: &Name,
-    ) -> Option<(Vec<(NodeId, Vec<Slot>)>, Vec<AttemptId>)> {
-        let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
-        let mut best: Option<(Cost, Vec<AttemptId>, usize, NodeId, Vec<Slot>)> = None;
+    fn cheapest(&self, id: JobId, job: &Job, pool: &Name) -> Option<(On, Vec<AttemptId>)> {
+        let mut best: Option<Found> = None;
         for (node_id, node) in self.open(job, pool, self.state.meta.settings.grace_max) {
-            let idle = of_type(job, &node, &slots(&node, |gpu| gpu.holder.is_none() && gpu.next.is_none()));
-            let is_coming = |gpu: &scheduler_core::node::Gpu| {
-                gpu.next.is_none() && gpu.holder.is_some_and(|holder| self.comes_free(holder))
-            };
-            let coming = of_type(job, &node, &slots(&node, is_coming));
-            let holders: BTreeSet<AttemptId> = node.gpus.iter().filter_map(|gpu| gpu.holder).collect();
-            let mine = |holder: AttemptId| {
-                of_type(job, &node, &slots(&node, |gpu| gpu.holder == Some(holder) && gpu.next.is_none()))
-            };
-            let candidates: Vec<AttemptId> = holders
-                .into_iter()
-                .filter(|holder| self.may_take(id, job, *holder, pool) && !mine(*holder).is_empty())
-                .collect();
-            for set in subsets(&candidates) {
-                let set = self.preferred(&set, pool);
-                let gained: Vec<Slot> = set.iter().flat_map(|victim| mine(*victim)).collect();
-                let open = idle.len() + coming.len();
-                // Each gives the job at least one GPU: else it would not wait for it.
-                let is_too_many = set.len() > wanted;
-                if is_too_many
-                    || open + gained.len() < wanted
-                    || self.cores(job, &node) > self.later_free(&node, &set)
-                {
-                    continue;
-                }
-                let cost = set.iter().fold([0; 4], |sum, victim| add(sum, self.cost(*victim)));
-                let slots: Vec<Slot> = idle.iter().chain(&coming).chain(&gained).copied().collect();
-                let found = (cost, set, open, node_id, slots);
-                let is_better = |best: &(Cost, Vec<AttemptId>, usize, NodeId, Vec<Slot>)| {
-                    let by_set = || self.cmp_sets(&found.1, &best.1, pool);
-                    let order = found.0.cmp(&best.0).then_with(by_set);
-                    order.then(found.2.cmp(&best.2)).then(found.3.cmp(&best.3)).is_lt()
+            for found in self.enough(id, job, pool, (node_id, &node)) {
+                let is_better = |best: &Found| {
+                    let by_set = || self.cmp_sets(&found.set, &best.set, pool);
+                    let order = found.cost.cmp(&best.cost).then_with(by_set);
+                    order.then(found.open.cmp(&best.open)).then(found.node.cmp(&best.node)).is_lt()
                 };
                 if best.as_ref().is_none_or(is_better) {
                     best = Some(found);
                 }
             }
         }
-        let (_, mut takes, _, node, mut slots) = best?;
-        takes.sort();
-        slots.truncate(wanted);
-        // Whoever leaves for its cores alone gives a GPU too.
-        for victim in &takes {
-            let held = |slot: &Slot| self.holder(node, *slot) == Some(*victim);
-            if !slots.iter().any(held) {
-                let record = self.state.nodes.get(&node).expect("a known node");
-                let first =
-                    *of_type(job, record, &crate::reference::slots(record, |g| g.holder == Some(*victim)))
-                        .first()
-                        .expect("it has one");
-                let is_only = |slot: &Slot| {
-                    let victim = self.holder(node, *slot).filter(|holder| takes.contains(holder));
-                    victim.is_some_and(|v| {
-                        slots.iter().filter(|s| self.holder(node, **s) == Some(v)).count() == 1
-                    })
-                };
-                let spare = slots.iter().rposition(|slot| !is_only(slot));
-                slots[spare.expect("there are at least as many GPUs as victims")] = first;
+        let Found { mut set, node, slots, .. } = best?;
+        set.sort();
+        Some((vec![(node, self.one_of_each(&set, node, job, slots))], set))
+    }
+
+    /// All sets of a node's victims that are enough for the job.
+    fn enough(&self, id: JobId, job: &Job, pool: &Name, of: (NodeId, &Node)) -> Vec<Found> {
+        let (node_id, node) = of;
+        let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
+        let idle = of_type(job, node, &slots(node, |gpu| gpu.holder.is_none() && gpu.next.is_none()));
+        let is_coming = |gpu: &scheduler_core::node::Gpu| {
+            gpu.next.is_none() && gpu.holder.is_some_and(|holder| self.comes_free(holder))
+        };
+        let coming = of_type(job, node, &slots(node, is_coming));
+        let holders: BTreeSet<AttemptId> = node.gpus.iter().filter_map(|gpu| gpu.holder).collect();
+        let may_take = |holder: &AttemptId| self.may_take(id, job, *holder, pool);
+        let helps = |holder: &AttemptId| !held(job, node, *holder).is_empty();
+        let candidates: Vec<AttemptId> = holders.into_iter().filter(may_take).filter(helps).collect();
+        let mut all = Vec::new();
+        for set in subsets(&candidates) {
+            let set = self.preferred(&set, pool);
+            let gained = set.iter().flat_map(|victim| held(job, node, *victim));
+            let mut slots: Vec<Slot> = idle.iter().chain(&coming).copied().chain(gained).collect();
+            // Each gives the job at least one GPU: else it would not wait for it.
+            let is_few = set.len() <= wanted;
+            if is_few && slots.len() >= wanted && self.cores(job, node) <= self.later_free(node, &set) {
+                slots.truncate(wanted);
+                let cost = set.iter().fold([0; 4], |sum, victim| add(sum, self.cost(*victim)));
+                all.push(Found { cost, set, open: idle.len() + coming.len(), node: node_id, slots });
             }
         }
+        all
+    }
+
+    /// Whoever leaves for its cores alone gives a GPU too.
+    fn one_of_each(&self, takes: &[AttemptId], node: NodeId, job: &Job, mut slots: Vec<Slot>) -> Vec<Slot> {
+        let of = |slot: &Slot| self.holder(node, *slot).filter(|holder| takes.contains(holder));
+        for victim in takes {
+            if slots.iter().any(|slot| of(slot) == Some(*victim)) {
+                continue;
+            }
+            let record = self.state.nodes.get(&node).expect("a known node");
+            let first = *held(job, record, *victim).first().expect("it has one");
+            let is_only = |slot: &Slot| {
+                of(slot).is_some_and(|victim| slots.iter().filter(|s| of(s) == Some(victim)).count() == 1)
+            };
+            let spare = slots.iter().rposition(|slot| !is_only(slot));
+            slots[spare.expect("there are at least as many GPUs as victims")] = first;
+        }
         slots.sort();
-        Some((vec![(node, slots)], takes))
+        slots
     }
 
     fn holder(&self, node: NodeId, slot: Slot) -> Option<AttemptId> {
@@ -314,14 +320,7 @@ impl Naive {
         differs.unwrap_or(a.len().cmp(&b.len()))
     }
 
-    pub fn start(
-        &mut self,
-        id: JobId,
-        job: &Job,
-        pool: &Name,
-        on: Vec<(NodeId, Vec<Slot>)>,
-        takes: Vec<AttemptId>,
-    ) {
+    pub fn start(&mut self, id: JobId, job: &Job, pool: &Name, on: On, takes: Vec<AttemptId>) {
         let rate: u128 = on.iter().map(|(node, _)| u128::from(self.rate(job, *node))).sum();
         let added = match job.terms.tier {
             Tier::Funded => rate * u128::from(job.terms.min_runtime.as_millis()),
@@ -407,6 +406,11 @@ pub fn slots(node: &Node, wanted: impl Fn(&scheduler_core::node::Gpu) -> bool) -
     gpus.map(|(slot, _)| Slot::new(slot)).collect()
 }
 
+/// The GPUs of an attempt that help a job.
+fn held(job: &Job, node: &Node, of: AttemptId) -> Vec<Slot> {
+    of_type(job, node, &slots(node, |gpu| gpu.holder == Some(of) && gpu.next.is_none()))
+}
+
 fn of_type(job: &Job, node: &Node, slots: &[Slot]) -> Vec<Slot> {
     let model = |slot: &Slot| node.gpus[usize::from(slot.get())].model.as_str().to_owned();
     slots.iter().copied().filter(|slot| is_of_type(job, &model(slot))).collect()
@@ -462,5 +466,129 @@ fn no_idle_gpu_is_left_that_a_waiting_job_could_use() {
         }
         let more = &after.starts[starts..];
         assert!(more.is_empty(), "\nseed {seed}: {more:?} could start too\n{lines}");
+    }
+}
+
+/// Checks what holds of every decision, whatever the order: the laws of a start that takes.
+fn check_laws(lab: &State, plan: &Plan, what: &str) {
+    let mut naive = Naive::new(lab, NOW);
+    for start in &plan.decisions {
+        let job = naive.state.jobs.get(&start.job).expect("a known job").clone();
+        let pool = naive.state.nodes.get(&start.on[0].0).expect("a known node").pool.clone();
+        check_shape(&naive, &job, &pool, start, what);
+        let takes: Vec<AttemptId> = start.takes.iter().map(|take| take.attempt).collect();
+        for victim in &takes {
+            assert!(naive.may_take(start.job, &job, *victim, &pool), "{victim} for {}\n{what}", start.job);
+            let held = |(node, slots): &(NodeId, Vec<Slot>)| {
+                slots.iter().any(|slot| naive.holder(*node, *slot) == Some(*victim))
+            };
+            assert!(start.on.iter().any(held), "{victim} gives {} nothing\n{what}", start.job);
+            let without: Vec<AttemptId> = takes.iter().copied().filter(|other| other != victim).collect();
+            assert!(
+                !naive.could_start(&job, &pool, &without),
+                "{victim} may stay, for {}\n{what}",
+                start.job
+            );
+        }
+        let choice = start.why.choice.as_ref();
+        assert_eq!(choice.is_some(), !takes.is_empty(), "{what}");
+        if let Some(choice) = choice {
+            let freed: usize = takes.iter().filter_map(|id| naive.attempt(*id)).map(gpus).sum();
+            assert_eq!(usize::try_from(choice.freed), Ok(freed), "{what}");
+            assert!(choice.lacked > 0 || !takes.is_empty(), "{what}");
+            assert!(usize::try_from(choice.considered).expect("few") >= takes.len(), "{what}");
+        }
+        naive.start(start.job, &job, &pool, start.on.clone(), takes);
+    }
+}
+
+fn gpus(attempt: &Attempt) -> usize {
+    attempt.placements.iter().map(|placement| placement.slots.len()).sum()
+}
+
+fn check_shape(naive: &Naive, job: &Job, pool: &Name, start: &scheduler_core::decision::Start, what: &str) {
+    let open: BTreeSet<NodeId> = naive.open(job, pool, Span::ZERO).into_iter().map(|(id, _)| id).collect();
+    let nodes: BTreeSet<NodeId> = start.on.iter().map(|(node, _)| *node).collect();
+    assert_eq!(nodes.len(), start.on.len(), "a gang is on different nodes\n{what}");
+    assert_eq!(u32::try_from(nodes.len()), Ok(job.terms.shape.nodes), "a gang is whole\n{what}");
+    assert!(nodes.is_subset(&open), "nodes take work\n{what}");
+    for (node, on) in &start.on {
+        assert_eq!(u32::try_from(on.len()), Ok(job.terms.shape.gpus_per_node.get()), "{what}");
+        for slot in on {
+            let gpu = &naive.state.nodes.get(node).expect("a known node").gpus[usize::from(slot.get())];
+            assert_eq!(gpu.next, None, "nobody else was promised it\n{what}");
+            let is_taken = |holder: AttemptId| start.takes.iter().any(|take| take.attempt == holder);
+            let comes = |holder: AttemptId| job.terms.tier == Tier::Funded && naive.comes_free(holder);
+            assert!(gpu.holder.is_none_or(|holder| is_taken(holder) || comes(holder)), "{what}");
+        }
+    }
+}
+
+impl Naive {
+    /// Whether a job would find its nodes if `takes` left.
+    fn could_start(&self, job: &Job, pool: &Name, takes: &[AttemptId]) -> bool {
+        let could = |(_, node): &(NodeId, Node)| {
+            let gives = |holder: AttemptId| takes.contains(&holder) || self.comes_free(holder);
+            let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
+            let there = slots(node, |gpu| gpu.next.is_none() && gpu.holder.is_none_or(gives));
+            of_type(job, node, &there).len() >= wanted
+                && self.cores(job, node) <= self.later_free(node, takes)
+                && job.terms.tier == Tier::Funded
+        };
+        let nodes = self.open(job, pool, self.state.meta.settings.grace_max);
+        let able = nodes.iter().filter(|node| could(node)).count();
+        u32::try_from(able).expect("few nodes") >= job.terms.shape.nodes
+    }
+}
+
+#[test]
+fn gangs_are_whole_and_whoever_gives_way_to_them_is_needed() {
+    let (mut gangs, mut takes) = (0, 0);
+    for seed in 2000..2600 {
+        let lines = lab_with_gangs(&mut Random::new(seed));
+        let lab = state(&lines);
+        let plan = plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1));
+        check_laws(&lab, &plan, &format!("seed {seed}\n{lines}"));
+        let of_gangs = plan.decisions.iter().filter(|start| start.on.len() > 1);
+        gangs += of_gangs.clone().count();
+        takes += of_gangs.filter(|start| !start.takes.is_empty()).count();
+    }
+    assert!(gangs > 150 && takes > 60, "{gangs} gangs start, {takes} take somebody");
+}
+
+#[test]
+fn a_gang_with_an_idle_or_coming_or_takeable_place_never_waits() {
+    for seed in 3000..3300 {
+        let lines = lab_with_gangs(&mut Random::new(seed));
+        let lab = state(&lines);
+        let plan = plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1));
+        let mut naive = Naive::new(&lab, NOW);
+        for start in &plan.decisions {
+            let job = naive.state.jobs.get(&start.job).expect("a known job").clone();
+            let pool = naive.state.nodes.get(&start.on[0].0).expect("a known node").pool.clone();
+            let takes = start.takes.iter().map(|take| take.attempt).collect();
+            naive.start(start.job, &job, &pool, start.on.clone(), takes);
+        }
+        let waiting: Vec<JobId> =
+            naive.state.jobs.iter().filter(|(_, job)| job.phase.is_waiting()).map(|(id, _)| *id).collect();
+        for id in waiting {
+            let job = naive.state.jobs.get(&id).expect("a known job").clone();
+            for pool in ["main", "west"].map(crate::lab::name) {
+                if job.terms.tier == Tier::Free
+                    || job.terms.cluster.as_ref().is_some_and(|named| *named != pool)
+                {
+                    continue;
+                }
+                let all: Vec<AttemptId> = naive.state.attempts.keys().copied().collect();
+                let all: Vec<AttemptId> =
+                    all.into_iter().filter(|v| naive.may_take(id, &job, *v, &pool)).collect();
+                let one_each = job.terms.shape.gpus_per_node.get() >= 4;
+                // With few GPUs a node, cores alone may need more victims than the job has GPUs there.
+                assert!(
+                    !naive.could_start(&job, &pool, &all) || !one_each,
+                    "{id} waits\nseed {seed}\n{lines}"
+                );
+            }
+        }
     }
 }
