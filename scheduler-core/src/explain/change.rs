@@ -79,7 +79,12 @@ pub(super) fn would_change(
 fn before_window(state: &State, outlook: &Outlook, job: &Job, now: Timestamp) -> Option<Span> {
     let windows = outlook.closed.iter().filter_map(|(_, closed, _)| match closed {
         Closed::Window { begins, .. } => Some(*begins),
-        _ => None,
+        Closed::Joined
+        | Closed::Unreachable { .. }
+        | Closed::Silent
+        | Closed::Backoff { .. }
+        | Closed::Cordoned { .. }
+        | Closed::Draining { .. } => None,
     });
     let left = windows.max()?.since(now.plus(state.meta.settings.start_limit));
     let minutes = Span::from_mins(left.as_millis() / 60_000);

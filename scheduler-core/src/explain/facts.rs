@@ -93,6 +93,7 @@ pub(super) fn unusable(state: &State, outlook: &Outlook) -> Group {
         fact("promised to others, or starting", outlook.promised),
         fact("past their protection", outlook.interruptible),
         fact("in the free tier", outlook.free_tier),
+        fact("with attempts that leave", outlook.leaving),
         fact("with processes that nobody placed", outlook.stray),
         fact("on nodes where its launch failed", outlook.barred),
         fact("of another type, or on nodes too small", outlook.unfit),

@@ -47,8 +47,10 @@ impl<'a> Eyes<'a> {
 pub(crate) struct Outlook {
     /// GPUs of its type by what they do, on nodes that take its work; `barred` ones apart.
     pub idle: u32,
-    /// With attempts that leave, and promised to nobody; a job of the free tier gets none of them.
+    /// With attempts that leave, and promised to nobody.
     pub coming: u32,
+    /// The same, as a job of the free tier sees them: it gets none of them before they are idle.
+    pub leaving: u32,
     /// With attempts that it may take, and by which right.
     pub takeable: BTreeMap<AttemptId, (u32, Right)>,
     /// With funded attempts past their protection that it may not take, and why.
@@ -122,7 +124,8 @@ impl Outlook {
         ready.sort_unstable();
         outlook.unprotected_at = wanted.checked_sub(1).and_then(|last| ready.get(last)).copied();
         outlook.is_contested = outlook.unprotected_at.is_some_and(|at| at <= now);
-        outlook.fits_now = starts_alone(state, links, id, now);
+        // The plan places nothing where not even this is enough, and needs not be asked.
+        outlook.fits_now = outlook.nodes_now >= eyes.class.shape.nodes && starts_alone(state, links, id, now);
         outlook
     }
 
@@ -137,7 +140,7 @@ impl Outlook {
         let (mut idle, mut usable, mut others, mut ends) = (0_usize, 0_usize, 0_usize, Vec::new());
         for gpu in matching(node, look.eyes).filter(|gpu| gpu.is_present) {
             let seen = look.see(gpu);
-            self.count(&seen);
+            self.count(&seen, look.eyes.tier);
             match seen {
                 Seen::Idle => idle += 1,
                 Seen::Coming | Seen::May(..) => usable += 1,
@@ -158,9 +161,10 @@ impl Outlook {
         }
     }
 
-    fn count(&mut self, seen: &Seen) {
+    fn count(&mut self, seen: &Seen, tier: Tier) {
         match *seen {
             Seen::Idle => self.idle += 1,
+            Seen::Coming if tier == Tier::Free => self.leaving += 1,
             Seen::Coming => self.coming += 1,
             Seen::May(attempt, right) => self.takeable.entry(attempt).or_insert((0, right)).0 += 1,
             Seen::Kept(attempt, kept) => self.kept.entry(attempt).or_insert((0, kept)).0 += 1,
@@ -237,10 +241,11 @@ impl Look<'_> {
     }
 }
 
-/// Whether a plan made now would start the job if nobody else were in line.
+/// Whether a plan made now would start the job if nobody else were in line, and nothing were broken.
 fn starts_alone(state: &State, links: &Links, id: JobId, now: Timestamp) -> bool {
     let Some(job) = state.jobs.get(&id) else { return false };
     let mut view = state.clone();
+    view.meta.safe_mode = None;
     view.line = Table::default();
     view.line.insert(place_of(id, job), ());
     !plan(&view, links, now, Term::new(0)).decisions.is_empty()

@@ -12,7 +12,6 @@ use crate::budget;
 use crate::decision::{Basis, Choice, Right};
 use crate::id::{AttemptId, BudgetId, Label};
 use crate::job::{AttemptEnd, Job, Stop, StopCause, Taken};
-use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
 
@@ -186,22 +185,19 @@ impl Preempted {
 
     fn longer_protection(&self, state: &State, job: &Job) -> Option<String> {
         let cap = state.meta.settings.cap;
-        match (self.token, job.terms.tier) {
-            (Token::PreemptedFree, _) | (_, Tier::Free) => Some(format!(
+        match self.taken.as_ref()?.right {
+            Right::FreeTier => Some(format!(
                 "a minimum runtime, which is charged, up to {}: the free tier always gives way",
                 words::span(cap)
             )),
-            (Token::PreemptedShare | Token::PreemptedTurn, Tier::Funded) if job.terms.min_runtime < cap => {
-                Some(format!(
-                    "a longer minimum runtime than {}, up to {}: it waits longer for its GPUs",
-                    words::span(job.terms.min_runtime),
-                    words::span(cap)
-                ))
-            }
-            (Token::PreemptedShare | Token::PreemptedTurn, Tier::Funded) => {
+            Right::Turn | Right::Share { .. } if job.terms.min_runtime < cap => Some(format!(
+                "a longer minimum runtime than {}, up to {}: it waits longer for its GPUs",
+                words::span(job.terms.min_runtime),
+                words::span(cap)
+            )),
+            Right::Turn | Right::Share { .. } => {
                 Some(String::from("a longer minimum runtime: no, it is at the cap"))
             }
-            _ => None,
         }
     }
 }

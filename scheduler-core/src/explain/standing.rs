@@ -102,12 +102,16 @@ fn ended(end: End, exit: Option<Exit>) -> Reason {
 
 /// Returns how one attempt ended, whatever became of its job.
 pub(super) fn attempt_ended(state: &State, job: &Job, stop: Option<&Stop>, how: &Ended) -> Reason {
-    let stopped = || match stop {
-        Some(Stop { cause: StopCause::Cancel { .. }, .. }) => ended(End::Cancelled, how.exit),
-        Some(stop @ Stop { cause: StopCause::Rank { .. }, .. }) => {
+    let stopped = || match stop.map(|stop| (&stop.cause, stop)) {
+        Some((StopCause::Cancel { .. }, _)) => ended(End::Cancelled, how.exit),
+        Some((StopCause::Rank { .. }, stop)) => {
             Reason::new(Token::StoppingRank, Who::You, preempted::why(state, stop))
         }
-        _ => ended(End::Superseded, how.exit),
+        Some((
+            StopCause::Unwanted | StopCause::Preempt(_) | StopCause::Drain { .. } | StopCause::Requeue { .. },
+            _,
+        ))
+        | None => ended(End::Superseded, how.exit),
     };
     match &how.cause {
         AttemptEnd::Exited if how.exit == Some(Exit::Code(0)) => ended(End::Completed, how.exit),
@@ -186,10 +190,7 @@ fn running(job: &Job, attempt: &Attempt, started: Timestamp, now: Timestamp) -> 
 fn stopping(state: &State, job: &Job, attempt: &Attempt, stop: &Stop) -> Reason {
     let kill = stop.killed_at();
     if let Some(token) = preempted::token(job, stop) {
-        let who = match stop.cause {
-            StopCause::Drain { .. } => Who::Operator,
-            _ => Who::Nobody,
-        };
+        let who = if matches!(stop.cause, StopCause::Drain { .. }) { Who::Operator } else { Who::Nobody };
         return Reason::new(token, who, preempted::why(state, stop)).until(Some(kill));
     }
     let (token, text) = match &stop.cause {

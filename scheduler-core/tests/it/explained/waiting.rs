@@ -1,11 +1,11 @@
 //! Why a job waits, when others have what it needs.
 
 use scheduler_core::explain::{Explanation, Token, job};
-use scheduler_core::id::JobId;
+use scheduler_core::id::{JobId, LogIndex};
 use scheduler_core::job::{AttemptEnd, Ended, Exit};
 use scheduler_core::node::Contact;
 use scheduler_core::plan::Links;
-use scheduler_core::state::State;
+use scheduler_core::state::{SafeMode, State};
 use scheduler_core::unit::Span;
 
 use super::check;
@@ -164,17 +164,30 @@ fn gpus_promised_to_others_count_as_protected_with_them() {
 }
 
 #[test]
+fn safe_mode_binds_before_the_line_and_is_not_taken_for_a_lack_of_cores() {
+    let mut lab = state("node n1 8 h100\nbudget a 100\njob 1 a 4\njob 2 a 4");
+    let what = "a law was broken".to_owned();
+    lab.meta.safe_mode = Some(SafeMode { since: NOW, index: LogIndex::new(4), what });
+    assert_eq!(tokens(&lab, 1), [Token::WaitingSafeMode]);
+    assert_eq!(tokens(&lab, 2), [Token::WaitingSafeMode, Token::WaitingOrder]);
+}
+
+#[test]
 fn a_job_of_the_free_tier_waits_for_idle_gpus_alone() {
-    let lab = state(
+    let mut lab = state(
         "node n1 8 h100
          budget a 100
          runs 1.1 a 4 n1 0-3 for=5h
-         runs 2.1 a 4 n1 4-7 for=5h free
+         runs 2.1 a 3 n1 4-6 for=5h free
+         runs 4.1 a 1 n1 7 for=5h free
          job 3 a 4 free",
     );
+    let told = Ended { at: NOW, cause: AttemptEnd::Exited, exit: Some(Exit::Code(0)) };
+    live(&mut lab, 4).ended = Some(told);
     let found = explained(&lab, 3);
     assert_eq!(tokens(&lab, 3), [Token::WaitingIdle]);
     let facts: Vec<String> =
         found.facts[2].facts.iter().map(|fact| format!("{} {}", fact.what, fact.value)).collect();
-    assert_eq!(facts, ["past their protection 4", "in the free tier 4"]);
+    assert_eq!(facts, ["past their protection 4", "in the free tier 3", "with attempts that leave 1"]);
+    assert_eq!(found.facts[1].facts.len(), 1, "it may use idle GPUs alone");
 }
