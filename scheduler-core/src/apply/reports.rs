@@ -72,6 +72,9 @@ fn take_unplaced(state: &mut State, node: NodeId, report: &Report, now: Timestam
     match &report.event {
         RankEvent::Freed => stray::gone(state, key, report.at, now),
         RankEvent::Unknown { gpus } => stray::found(state, key, gpus, now),
+        RankEvent::Unkillable { what } if state.strays.contains(&key) => {
+            fence(state, node, report, what, now)
+        }
         // Its end was committed in another way, by a restart for example.
         RankEvent::Ready
         | RankEvent::Started
@@ -132,8 +135,7 @@ fn launch_failed(state: &mut State, report: &Report, (fault, what): (Fault, &str
 /// Processes of a rank are there long after the kill: it counts as ended, its GPUs stay with it until they are proven
 /// empty, and its node gets no new work until an operator says so.
 fn unkillable(state: &mut State, node: NodeId, report: &Report, what: &str, now: Timestamp) {
-    let reason = told(&format!("job {} cannot be ended: {what}", report.attempt));
-    service::fence(state, node, Cordon { who: None, reason, since: now }, now);
+    fence(state, node, report, what, now);
     let Some(attempt) = state.attempts.get(&report.attempt) else { return };
     let mut ended = unseen(attempt, report.at);
     let limit = state.jobs.get(&report.attempt.job).and_then(|job| job.terms.time_limit);
@@ -142,4 +144,9 @@ fn unkillable(state: &mut State, node: NodeId, report: &Report, what: &str, now:
         ended.cause = AttemptEnd::TimeLimit;
     }
     rank::ended(state, report.attempt, report.rank, ended, now);
+}
+
+fn fence(state: &mut State, node: NodeId, report: &Report, what: &str, now: Timestamp) {
+    let reason = told(&format!("job {} cannot be ended: {what}", report.attempt));
+    service::fence(state, node, Cordon { who: None, reason, since: now }, now);
 }

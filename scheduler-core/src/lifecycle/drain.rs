@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::id::{AttemptId, NodeId};
 use crate::job::{Attempt, Stop, StopCause};
 use crate::lifecycle::{need, service, stop, watch};
-use crate::node::{Drain, Urgency};
+use crate::node::{Drain, Node, Urgency};
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
 
@@ -40,6 +40,14 @@ pub fn due(state: &mut State, node: NodeId, now: Timestamp) {
         });
     }
     look(state, node, now);
+}
+
+/// Whether a drain waits for an attempt to leave.
+#[must_use]
+pub fn concerns(state: &State, id: AttemptId) -> bool {
+    let is_draining = |node: &NodeId| state.nodes.get(node).is_some_and(Node::is_draining);
+    let attempt = state.attempts.get(&id).filter(|attempt| !attempt.is_leaving());
+    attempt.is_some_and(|attempt| attempt.placements.iter().any(|p| is_draining(&p.node)))
 }
 
 /// Tells everybody on a node to leave who has to by now.

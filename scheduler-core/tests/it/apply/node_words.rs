@@ -1,7 +1,7 @@
 //! What operators say about nodes: cordon and drain, who leaves when, and what it costs.
 
 use scheduler_core::agent::{EndedBy, Order, RankEvent, assignments};
-use scheduler_core::apply::next_change;
+use scheduler_core::apply::{is_entry_due, next_change, next_timer};
 use scheduler_core::bill::BillCause;
 use scheduler_core::command::{Code, Command, DrainNode, NodeWord};
 use scheduler_core::decision::Dropped;
@@ -338,4 +338,23 @@ fn jobs_that_never_get_to_a_new_checkpoint_are_held_until_released() {
     world.must(person("bob"), Command::Release(release));
     assert!(world.phase(job).is_waiting());
     assert_eq!((world.job(job).progress.barren, world.job(job).progress.preemptions), (0, 4));
+}
+
+#[test]
+fn what_time_alone_changes_for_others_asks_for_an_entry() {
+    let (mut world, node, attempt) = running();
+    let until = world.attempt(attempt).protected_until().expect("it has started");
+    let before = until.minus(Span::from_millis(1));
+    assert_eq!(next_timer(&world.state, world.now), Some(until));
+    assert!(!is_entry_due(&world.state, until), "the planner sees that by itself");
+    drain(&mut world, node, Urgency::Normal);
+    assert!(!is_entry_due(&world.state, before) && is_entry_due(&world.state, until));
+    world.now = until;
+    world.must(crate::world::REPLICA, Command::Batch(Vec::new()));
+    assert!(drained(&world, attempt).is_some() && !is_entry_due(&world.state, until));
+    assert_eq!(next_timer(&world.state, until), None);
+    let window = until.plus(Span::from_hours(1));
+    world.must(person("ada"), Command::Drain(order(node, Urgency::Normal, Some(window))));
+    assert_eq!(next_timer(&world.state, until), Some(window));
+    assert!(is_entry_due(&world.state, window));
 }

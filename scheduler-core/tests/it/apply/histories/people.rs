@@ -108,7 +108,8 @@ impl History {
         let budgets = ApplyBudgets { root: crate::world::tree(), base, reason: String::from("as it was") };
         let _ = self.apply(person("ada"), Command::ApplyBudgets(budgets));
         let from = self.below(self.nodes.len());
-        for node in self.nodes[from..].to_vec() {
+        for at in from..self.nodes.len() {
+            let node = self.nodes[at];
             let word = || NodeWord { node, reason: String::new() };
             let _ = self.apply(REPLICA, Command::NodeBack { node });
             let _ = self.apply(person("ada"), Command::Uncordon(word()));
