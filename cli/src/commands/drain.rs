@@ -55,13 +55,9 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
     if args.preview {
         return shown(shell, &seen, true);
     }
-    if !args.yes {
-        // What it would do is what the answer depends on: it is talk here, and the outcome is the data.
-        shell.tell(render::drain::drain(&seen, true, &shell.look).trim_end());
-        if !may_go_on(shell, &seen).map_err(undone)? {
-            shell.say("nothing was changed");
-            return Ok(Exit::Done);
-        }
+    if !args.yes && !may_go_on(shell, &seen).map_err(undone)? {
+        shell.say("nothing was changed");
+        return Ok(Exit::Done);
     }
     let request = DrainNodeRequest { mark: Some(client.mark(None).await.map_err(undone)?), ..request };
     let mut view = client.drain_node(request).await.map_err(undone)?;
@@ -100,12 +96,16 @@ async fn preview(client: &Client, request: &DrainNodeRequest) -> Result<DrainVie
 
 /// Asks on a terminal. Off one a drain that takes nothing from anybody goes on; any other needs `--yes`.
 fn may_go_on(shell: &Shell, seen: &DrainView) -> Result<bool, Failure> {
+    // What it would do is what the answer depends on: it is talk here, and the outcome is the data.
+    let show = || shell.tell(render::drain::drain(seen, true, &shell.look).trim_end());
     if shell.can_ask() {
+        show();
         return shell.confirm(&format!("drain {}?", seen.node));
     }
     match seen.jobs.iter().find(|job| job.cuts_ms > 0) {
         None => Ok(true),
         Some(job) => {
+            show();
             let what = format!("this takes protection away, from {} at least", job.attempt);
             Err(Failure::new(codes::CONFIRM, what).fix("look at what is shown, then give --yes"))
         }

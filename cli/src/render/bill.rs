@@ -17,9 +17,10 @@ pub fn bill(view: &BillView, look: &Look) -> String {
     }
     out.push('\n');
     out.push_str(&rows(&heading(&view.by), &view.rows, |key| word(&view.by, key)));
-    if view.by != "basis" && !view.by_basis.is_empty() {
+    let known: Vec<BillLine> = view.by_basis.iter().filter(|row| row.preemptions > 0).cloned().collect();
+    if view.by != "basis" && !known.is_empty() {
         out.push('\n');
-        out.push_str(&rows("HOW WE KNOW", &view.by_basis, cost::basis));
+        out.push_str(&rows("HOW WE KNOW", &known, cost::basis));
     }
     if let Some(largest) = &view.largest {
         let attempt = plain(&largest.attempt);

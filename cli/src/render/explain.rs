@@ -1,6 +1,6 @@
 //! Why: the answer first, then the facts, then what would change it.
 
-use proto::v1::{AheadView, Explanation, LevelView};
+use proto::v1::{AheadView, Explanation, Fact, LevelView};
 
 use super::cost;
 use super::words::{self, block};
@@ -11,6 +11,10 @@ use crate::shell::Look;
 /// Columns of text behind the headings.
 const WIDTH: usize = 86;
 const HEAD: usize = 13;
+/// The facts that say what a cost says.
+const WHAT_IT_COST: &str = "what that cost";
+/// The facts that say how it gave way.
+const HOW_IT_WENT: &str = "its preemption";
 
 /// Renders an explanation.
 pub fn explain(e: &Explanation, look: &Look) -> String {
@@ -28,16 +32,9 @@ pub fn explain(e: &Explanation, look: &Look) -> String {
             format!("{} ({}{until}; {})", plain(&reason.sentence), reason.token, who(&reason.changeable_by));
         out.push_str(&block("also", HEAD, &wrap(&text, WIDTH)));
     }
-    for group in &e.facts {
-        let lines: Vec<String> = group
-            .facts
-            .iter()
-            .map(|fact| {
-                let at = fact.at.map_or(String::new(), |at| format!("  {}", look.zone.short(at, now)));
-                format!("{:<24} {}{at}", plain(&fact.what), plain(&fact.value)).trim_end().to_string()
-            })
-            .collect();
-        out.push_str(&group_block(&plain(&group.title), &lines));
+    // The cost is told above, with its parts.
+    for group in e.facts.iter().filter(|group| e.cost.is_none() || group.title != WHAT_IT_COST) {
+        out.push_str(&group_block(&plain(&group.title), &facts(&group.facts, look, now)));
     }
     if !e.victims.is_empty() {
         let lines: Vec<String> =
@@ -97,7 +94,8 @@ fn head(e: &Explanation, look: &Look, now: u64) -> String {
 /// Returns by which right it was taken, and what that cost.
 fn gave_way(e: &Explanation, look: &Look, now: u64) -> String {
     let mut out = String::new();
-    if let Some(taken) = &e.taken {
+    let is_told = e.facts.iter().any(|group| group.title == HOW_IT_WENT);
+    if let Some(taken) = e.taken.as_ref().filter(|_| !is_told) {
         let facts = [cost::right(taken), cost::price(taken, look, now)];
         let lines: Vec<String> = facts.iter().flat_map(|fact| wrap(fact, WIDTH)).collect();
         out.push_str(&block("choice", HEAD, &lines));
@@ -105,7 +103,9 @@ fn gave_way(e: &Explanation, look: &Look, now: u64) -> String {
     if let Some(paid) = &e.cost {
         let (from, to) = (look.zone.clock(paid.noticed_at), look.zone.clock(paid.ended_at));
         let used = duration::long(paid.ended_at.saturating_sub(paid.noticed_at));
-        out.push_str(&block("when", HEAD, &[format!("notice {from}, gone {to}: {used} of grace used")]));
+        if !is_told {
+            out.push_str(&block("when", HEAD, &[format!("notice {from}, gone {to}: {used} of grace used")]));
+        }
         out.push_str(&block("cost", HEAD, &cost::lines(paid, look, now)));
     }
     out
@@ -116,6 +116,17 @@ fn who(by: &str) -> String {
         "" | "nobody" => "nobody can change it, it ends by itself".into(),
         by => format!("{by} can change it"),
     }
+}
+
+fn facts(facts: &[Fact], look: &Look, now: u64) -> Vec<String> {
+    let longest = facts.iter().map(|fact| fact.what.chars().count()).max().unwrap_or(0);
+    let column = longest.clamp(24, 40) + 1;
+    let lines = |fact: &Fact| {
+        let at = fact.at.map_or(String::new(), |at| format!("  {}", look.zone.short(at, now)));
+        let value = format!("{}{at}", plain(&fact.value));
+        block(&plain(&fact.what), column, &wrap(&value, WIDTH - column))
+    };
+    facts.iter().map(lines).flat_map(|text| text.lines().map(String::from).collect::<Vec<_>>()).collect()
 }
 
 fn group_block(title: &str, lines: &[String]) -> String {

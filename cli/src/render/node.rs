@@ -97,7 +97,8 @@ fn empty_by(node: &NodeView, look: &Look, now: u64) -> String {
     match node.empty_by_at {
         Some(at) if at <= now => "now".into(),
         Some(at) => look.zone.short(at, now),
-        None => "?".into(),
+        None if node.drain_reason.is_some() => "?".into(),
+        None => "-".into(),
     }
 }
 
@@ -156,7 +157,7 @@ fn closed(node: &NodeView, look: &Look, now: u64) -> Vec<(&'static str, String)>
         };
         rows.push(("drained", format!("by {}{from}: {}", plain(who), plain(reason))));
     }
-    if !rows.is_empty() {
+    if node.drain_reason.is_some() {
         rows.push(("empty by", empty_by(node, look, now)));
     }
     rows

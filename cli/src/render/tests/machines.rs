@@ -56,7 +56,7 @@ fn nodes_show_what_runs_and_what_ails_them() {
         &render::node::nodes(&list, &look()),
         "NODE     STATE        GPUS  PROTECTED  INTERRUPTIBLE  FREE TIER  IDLE  EMPTY BY  HEALTH
 node-01  ready           8          2              0          1     5  15:02     ok
-node-02  unreachable     8          2              0          1     5  ?         gpu 3: one re…
+node-02  unreachable     8          2              0          1     5  -         gpu 3: one re…
 ",
     );
     assert!(render::node::nodes(&list, &super::wide()).contains("0.1.0"));

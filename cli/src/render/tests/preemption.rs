@@ -1,8 +1,9 @@
 //! What gives way, what that costs, and what could start.
 
 use proto::v1::{
-    AttemptView, BillLine, BillView, CapacityView, DrainView, Explanation, JobView, LeavingJob, NodeShape,
-    PlacedOn, PlanJobReply, PoolCapacity, PreemptionCost, ProtectionEnd, ReasonView, VictimView,
+    AttemptView, BillLine, BillView, CapacityView, DrainView, Explanation, Fact, FactGroup, JobView,
+    LeavingJob, NodeShape, PlacedOn, PlanJobReply, PoolCapacity, PreemptionCost, ProtectionEnd, ReasonView,
+    VictimView,
 };
 
 use super::{NOW, as_of, attempt, check, hours, job, look, pool, receipt, usage, wide};
@@ -82,6 +83,33 @@ cost         33.8 GPU-h: 9 min 50 s since its checkpoint at 13:42 x 128 GPUs = 2
 would change it
   a checkpoint at the notice: 84 s of 120 s were used
 decision d8851920.0, 13:52:11
+",
+    );
+}
+
+#[test]
+fn what_facts_tell_is_not_told_twice() {
+    let group = |title: &str, what: &str| FactGroup {
+        title: title.into(),
+        facts: vec![Fact { what: what.into(), value: "told".into(), at: None }],
+    };
+    let e = Explanation {
+        as_of: as_of(),
+        subject: "4101.2".into(),
+        reason: "preempted.share".into(),
+        facts: vec![group("its preemption", "grace"), group("what that cost", "lost")],
+        taken: Some(victim()),
+        cost: Some(cost()),
+        ..Explanation::default()
+    };
+    check(
+        &render::explain::explain(&e, &look()),
+        "4101.2 was PREEMPTED at 13:53 for 4190.1 (fair share)
+cost         33.8 GPU-h: 9 min 50 s since its checkpoint at 13:42 x 128 GPUs = 21
+             and about 6 min to restart x 128 GPUs = 12.8
+             the checkpoint's time is the job's own report
+its preemption
+  grace                    told
 ",
     );
 }
