@@ -1,15 +1,18 @@
 //! Each invariant finds what it is for: a state is damaged by hand, and the law that was broken is named.
 
 use scheduler_core::agent::RankEvent;
+use scheduler_core::bill::{Bill, BillCause, Restart};
 use scheduler_core::command::Entry;
+use scheduler_core::decision::{Basis, Right};
 use scheduler_core::id::{AttemptNo, JobId, NodeId, Revision, Slot, SpecHash};
 use scheduler_core::invariants::{Broken, check_all, check_step};
-use scheduler_core::job::{AttemptEnd, End, Ended, Exit, HeldBy, Phase, Stop, StopCause};
+use scheduler_core::job::{AttemptEnd, End, Ended, Exit, HeldBy, PastAttempt, Phase, Stop, StopCause, Taken};
 use scheduler_core::ledger::{Class, Run};
+use scheduler_core::node::{Drain, Urgency};
 use scheduler_core::state::{State, Timer};
 use scheduler_core::unit::{ChargeMillis, GpuCount, Span, Timestamp};
 
-use crate::world::{World, attempt, mark, name, person, request, submission};
+use crate::world::{World, attempt, mark, name, person, price, request, submission};
 
 /// Job 1 runs on GPUs 0 and 1 of node 1 and is protected; job 2 waits; job 3 has ended. GPUs 2 and 3 are idle.
 fn world() -> World {
@@ -210,4 +213,131 @@ fn counts_launches_and_requests() {
         INDEXES,
         "",
     );
+}
+
+const PREEMPTED: &str = "who is protected gives way to nobody";
+const DRAINS: &str = "who stays on a node that is drained is protected";
+const BILLS: &str = "bills are of the window, and open while they may be settled";
+
+/// What names attempt 1.1 as giving way to another.
+fn preempted(state: &State) -> Stop {
+    let first = attempt(JobId::new(1), 1);
+    let taken = Taken {
+        by: attempt(JobId::new(2), 1),
+        decision: state.attempts.get(&first).unwrap().decision,
+        right: Right::FreeTier,
+        price: price(),
+        considered: 1,
+    };
+    Stop { at: state.meta.time, cause: StopCause::Preempt(taken), grace: Span::ZERO }
+}
+
+#[test]
+fn a_preemption_of_what_is_protected() {
+    let stop = |state: &mut State| {
+        let stop = preempted(state);
+        state.attempts.get_mut(&attempt(JobId::new(1), 1)).unwrap().stop = Some(stop);
+    };
+    check(stop, STOPS, PREEMPTED);
+    // Also if it is gone from the table by then, as what had no go is.
+    let vanished = |state: &mut State| {
+        let stop = preempted(state);
+        let id = attempt(JobId::new(1), 1);
+        let gone = state.attempts.remove(&id).unwrap();
+        let job = state.jobs.get_mut(&id.job).unwrap();
+        job.past.push(PastAttempt {
+            no: id.no,
+            nodes: Vec::new(),
+            gpus: 2,
+            decision: gone.decision,
+            placed_at: gone.placed_at,
+            go_at: None,
+            started_at: None,
+            saved_at: None,
+            ended: Ended { at: stop.at, cause: AttemptEnd::Preempted, exit: None },
+            stop: Some(stop),
+            charged: ChargeMillis::ZERO,
+        });
+    };
+    check(vanished, GPU, PREEMPTED);
+}
+
+#[test]
+fn a_gpu_that_is_promised_to_nobody_who_waits_for_it() {
+    let next = |who| move |state: &mut State| state.nodes.get_mut(&NODE).unwrap().gpus[0].next = Some(who);
+    check(next(attempt(JobId::new(1), 1)), GPU, GPU);
+    check(next(attempt(JobId::new(2), 1)), GPU, GPU);
+}
+
+#[test]
+fn an_attempt_without_go_that_stops_or_has_ranks() {
+    let no_go = |state: &mut State| {
+        let attempt = state.attempts.get_mut(&attempt(JobId::new(1), 1)).unwrap();
+        (attempt.go_at, attempt.started_at, attempt.placements[0].started_at) = (None, None, None);
+        attempt.placements[0].exited = Some((attempt.placed_at, Exit::Code(0)));
+    };
+    check(no_go, JOB, JOB);
+}
+
+#[test]
+fn an_end_that_no_rank_bears_out() {
+    let ended = |state: &mut State| {
+        let at = state.meta.time;
+        let attempt = state.attempts.get_mut(&attempt(JobId::new(1), 1)).unwrap();
+        attempt.placements[0].exited = Some((at, Exit::Code(0)));
+    };
+    check(ended, JOB, JOB);
+    let freed = |state: &mut State| {
+        let at = state.meta.time;
+        let attempt = state.attempts.get_mut(&attempt(JobId::new(1), 1)).unwrap();
+        attempt.placements[0].freed_at = Some(at);
+    };
+    check(freed, JOB, JOB);
+}
+
+#[test]
+fn a_drained_node_on_which_somebody_stays() {
+    let drain = |state: &mut State| {
+        let at = state.meta.time;
+        state.books.reclass(&name("main"), GpuCount::new(2), Class::Idle, Class::Unavailable, at);
+        let reason = String::from("a fan");
+        let (who, urgency) = (name("ada"), Urgency::Now);
+        let drain = Drain { who, reason, ordered_at: at, begins_at: at, is_active: true, urgency };
+        state.nodes.get_mut(&NODE).unwrap().drain = Some(drain);
+    };
+    check(drain, DRAINS, "");
+    let forgotten = |state: &mut State| {
+        let at = state.meta.time;
+        let begins_at = at.plus(Span::from_hours(1));
+        let reason = String::from("a fan");
+        let (who, urgency) = (name("ada"), Urgency::Normal);
+        let drain = Drain { who, reason, ordered_at: at, begins_at, is_active: false, urgency };
+        state.nodes.get_mut(&NODE).unwrap().drain = Some(drain);
+    };
+    check(forgotten, INDEXES, "");
+}
+
+#[test]
+fn a_bill_that_stays_open() {
+    let bill = |state: &mut State| {
+        let id = attempt(JobId::new(3), 1);
+        let bill = Bill {
+            budget: state.jobs.get(&id.job).unwrap().budget,
+            user: name("bob"),
+            pool: name("main"),
+            tier: scheduler_core::spec::Tier::Funded,
+            gpus: 1,
+            cause: BillCause::Drain,
+            noticed_at: state.meta.time,
+            saved_at: None,
+            age: Span::from_secs(1),
+            basis: Basis::Unknown,
+            restart: Restart::None,
+            taken_for: None,
+            decision: None,
+            is_wasted: None,
+        };
+        state.bills.insert((state.meta.time, id), bill);
+    };
+    check(bill, BILLS, "");
 }

@@ -1,6 +1,7 @@
 //! The state machine, entry by entry.
 
 mod broken_laws;
+mod end_rows;
 mod ends;
 mod gangs;
 mod histories;
