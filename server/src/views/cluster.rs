@@ -3,9 +3,10 @@
 use proto::v1;
 use raft_store::{Member, Status as Standing};
 use scheduler_core::job::Phase;
+use scheduler_core::node::Node;
 use scheduler_core::state::State;
 
-use super::{Scene, pool};
+use super::{Scene, pool, words};
 
 /// What is asked of replicas and not in state.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +28,9 @@ pub fn view(scene: Scene<'_>, gathered: &Gathered) -> v1::ClusterView {
     let of_leader = gathered.replies.iter().find(|(addr, _)| leader.is_some_and(|l| l.peer_addr == *addr));
     let (waiting, running) = counts(state);
     let mut alarms = gathered.alarms.clone();
-    alarms.extend(meta.alarms.iter().map(|(node, what)| format!("node {node}: {what}")));
+    alarms
+        .extend(meta.alarms.iter().map(|(node, what)| format!("{}: {what}", words::node_name(state, *node))));
+    alarms.extend(state.nodes.values().filter_map(closed));
     v1::ClusterView {
         schema: "cluster/v1".to_owned(),
         as_of: scene.as_of(),
@@ -46,6 +49,12 @@ pub fn view(scene: Scene<'_>, gathered: &Gathered) -> v1::ClusterView {
         digest: digest(state),
         alarms,
     }
+}
+
+/// Returns what an operator has to look at on a node that the control plane itself took out of use.
+fn closed(node: &Node) -> Option<String> {
+    let cordon = node.cordon.as_ref().filter(|cordon| cordon.who.is_none())?;
+    Some(format!("{} takes no work until an operator uncordons it: {}", node.name, cordon.reason))
 }
 
 /// Returns the state's digest as text.
