@@ -43,6 +43,9 @@ pub struct Args {
     /// The program that stays with each job [default: bursar-shim beside this program]
     #[arg(long, value_name = "PATH")]
     shim: Option<PathBuf>,
+    /// The host by which other nodes reach the jobs here [default: the machine's name]
+    #[arg(long, value_name = "HOST")]
+    address: Option<String>,
     /// Let jobs run as root
     #[arg(long)]
     allow_root_jobs: bool,
@@ -59,10 +62,12 @@ struct Settings {
     #[serde(default = "driver")]
     nvml: PathBuf,
     shim: Option<PathBuf>,
+    address: Option<String>,
     #[serde(default)]
     allow_root_jobs: bool,
     probe_deadline: Option<String>,
     keep_ended: Option<String>,
+    unkillable_after: Option<String>,
 }
 
 fn driver() -> PathBuf {
@@ -103,6 +108,7 @@ fn config(args: Args, servers: Option<String>) -> Result<node_agent::Config, Fai
         settings::set_path(&mut table, key, path)?;
     }
     settings::set(&mut table, "name", args.name);
+    settings::set(&mut table, "address", args.address);
     settings::set(&mut table, "allow_root_jobs", args.allow_root_jobs.then_some(true));
     let servers: Option<Vec<Value>> =
         servers.map(|list| list.split(',').map(|one| Value::from(one.trim())).collect());
@@ -115,12 +121,16 @@ fn config(args: Args, servers: Option<String>) -> Result<node_agent::Config, Fai
     let shim = s.shim.map_or_else(|| beside_us("bursar-shim"), Ok)?;
     let mut config = node_agent::Config::new(&s.data, s.servers, probe_command(&s.nvml)?, shim);
     config.allow_root_jobs = s.allow_root_jobs;
+    config.address = s.address;
     config.join = join(s.name, s.join_token_file.as_deref(), &s.data)?;
     if let Some(time) = time("probe_deadline", s.probe_deadline)? {
         config.probe_deadline = time;
     }
     if let Some(time) = time("keep_ended", s.keep_ended)? {
         config.keep_ended = time;
+    }
+    if let Some(time) = time("unkillable_after", s.unkillable_after)? {
+        config.unkillable_after = time;
     }
     Ok(config)
 }

@@ -71,8 +71,10 @@ impl Cluster {
 
     /// Returns the agent of a node.
     pub fn agent(&self, name: &str, allow_root_jobs: bool) -> Part {
-        let mut arguments: Vec<OsString> =
-            ["agent", "--name", name, "--server"].iter().map(OsString::from).collect();
+        let mut arguments: Vec<OsString> = ["agent", "--name", name, "--address", "127.0.0.1", "--server"]
+            .iter()
+            .map(OsString::from)
+            .collect();
         arguments.push(self.addresses().join(",").into());
         let paths = [
             ("--data", self.place.node(name)),

@@ -20,8 +20,8 @@ fn send(case: &Case, datagram: &[u8]) -> std::io::Result<usize> {
 
 fn replace(case: &Case, content: &[u8]) {
     let job = case.path().join(format::JOB);
-    std::fs::write(job.join("new"), content).unwrap();
-    std::fs::rename(job.join("new"), job.join(format::CHECKPOINT)).unwrap();
+    std::fs::write(job.join("new"), content).expect("it is written");
+    std::fs::rename(job.join("new"), job.join(format::CHECKPOINT)).expect("it is renamed");
 }
 
 /// Sends a checkpoint that has to arrive after all that was done before, and returns when it did.
