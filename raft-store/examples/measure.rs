@@ -1,6 +1,8 @@
-//! Three replicas on loopback in one process: acknowledged proposals a second, reads, and failover.
+//! Three replicas on loopback in one process: acknowledged proposals a second, failover, and how leadership
+//! stands while somebody else syncs to the same disk.
 //!
 //! `cargo run --release -p raft-store --example measure`, with `RUST_LOG` to see why a leader changed.
+//! `measure foreign SECONDS MIB_A_SECOND` runs the last part alone; the files lie in `TMPDIR`.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -111,12 +113,19 @@ async fn main() -> Result<(), BoxError> {
     let members = members.collect();
     let first = nodes[0].running.as_ref().map(|(replica, _)| replica.clone()).ok_or("it was started")?;
     first.found(ClusterId::new([3; 16]), ReplicaId::new(1), members).await?;
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() == Some("foreign") {
+        let mut number = |fallback| args.next().map_or(Ok(fallback), |text| text.parse::<u64>());
+        let (seconds, rate) = (number(60)?, number(8)?);
+        return beside_foreign_syncs(&mut nodes, dir.path(), Duration::from_secs(seconds), rate).await;
+    }
     println!("{:>8} {:>12} {:>10} {:>10}", "clients", "writes/s", "p50 ms", "p99 ms");
     for clients in [1, 16, 64, 256] {
         let replica = nodes[leader(&nodes).await].running.as_ref().map(|(replica, _)| replica.clone());
         write_cell(replica.ok_or("the leader runs")?, clients).await;
     }
-    failovers(&mut nodes).await
+    failovers(&mut nodes).await?;
+    beside_foreign_syncs(&mut nodes, dir.path(), Duration::from_secs(20), 8).await
 }
 
 async fn leader(nodes: &[Node]) -> usize {
@@ -183,6 +192,79 @@ async fn failovers(nodes: &mut [Node]) -> Result<(), BoxError> {
     }
     took.sort_unstable();
     println!("leader lost to next acknowledged write: {took:.0?}");
+    Ok(())
+}
+
+/// Writes and syncs `mib` MiB a second to a file of its own, as another program on the same disk would; returns
+/// how long the slowest sync took.
+fn sync_until(over: &AtomicBool, file: &std::path::Path, mib: u64) -> io::Result<Duration> {
+    let mut file = std::fs::File::create(file)?;
+    let piece = vec![3; 64 << 10];
+    let pause = Duration::from_micros(1_000_000 / (mib.max(1) * 16));
+    let (began, mut pieces, mut slowest) = (Instant::now(), 0, Duration::ZERO);
+    while !over.load(Ordering::Relaxed) {
+        file.write_all(&piece)?;
+        let syncing = Instant::now();
+        file.sync_all()?;
+        slowest = slowest.max(syncing.elapsed());
+        pieces += 1;
+        std::thread::sleep((pause * pieces).saturating_sub(began.elapsed()));
+    }
+    Ok(slowest)
+}
+
+/// Waits for an acknowledged write, and returns the term that it was made in.
+async fn settled_term(nodes: &[Node]) -> Result<u64, BoxError> {
+    loop {
+        let at = leader(nodes).await;
+        let replica = nodes[at].running.as_ref().map(|(replica, _)| replica.clone()).ok_or("it runs")?;
+        if let Ok(answer) = replica.propose(vec![7; ENTRY_BYTES]).await {
+            return Ok(answer.term);
+        }
+    }
+}
+
+/// Counts the terms that begin while one client writes and somebody else syncs: a needless election each.
+async fn beside_foreign_syncs(
+    nodes: &mut [Node],
+    dir: &std::path::Path,
+    span: Duration,
+    mib: u64,
+) -> Result<(), BoxError> {
+    let before = settled_term(nodes).await?;
+    let over = Arc::new(AtomicBool::new(false));
+    let foreign = {
+        let (over, file) = (Arc::clone(&over), dir.join("foreign"));
+        tokio::task::spawn_blocking(
+            move || if mib == 0 { Ok(Duration::ZERO) } else { sync_until(&over, &file, mib) },
+        )
+    };
+    let (began, mut took, mut failed) = (Instant::now(), Vec::new(), 0);
+    while began.elapsed() < span {
+        let at = leader(nodes).await;
+        let replica = nodes[at].running.as_ref().map(|(replica, _)| replica.clone()).ok_or("it runs")?;
+        let writing = Instant::now();
+        match replica.propose(vec![7; ENTRY_BYTES]).await {
+            Ok(_) => took.push(writing.elapsed()),
+            Err(_) => failed += 1,
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    over.store(true, Ordering::Relaxed);
+    let slowest = foreign.await??;
+    let statuses = nodes.iter().filter_map(|node| node.running.as_ref()).map(|(replica, _)| replica.status());
+    let after = statuses.map(|status| status.term).max().unwrap_or_default();
+    took.sort_unstable();
+    let at = |part: usize| took.get(took.len() * part / 1000).copied().unwrap_or_default();
+    println!(
+        "beside {mib} MiB/s of foreign syncs for {span:.0?}: {} elections, {} writes, {failed} without an answer, \
+         p50 {:.1?}, p99 {:.1?}, slowest {:.1?}; the slowest foreign sync took {slowest:.0?}",
+        after - before,
+        took.len(),
+        at(500),
+        at(990),
+        took.last().copied().unwrap_or_default()
+    );
     for node in nodes {
         node.stop().await;
     }

@@ -1,10 +1,37 @@
 //! The data directory: who holds it, and how much room is left.
 
+use std::fmt;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// A small file that is written in place.
+pub(crate) trait InPlace: Send + fmt::Debug {
+    /// Fills `bytes` from the offset; `UnexpectedEof` if the file is shorter.
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
+
+    /// Writes all of `bytes` at the offset.
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
+
+    /// Returns once everything written before is durable.
+    fn sync(&self) -> io::Result<()>;
+}
+
+impl InPlace for File {
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        self.read_exact_at(bytes, at)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.write_all_at(bytes, at)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
 
 /// Room on the file system of the data directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -140,6 +140,14 @@ pub mod propose {
         /// Nothing was done: too much waits for the disk or for other replicas.
         #[error("too many proposals are waiting")]
         Overloaded,
+        /// Nothing was done: this replica's disk has too little room. It goes on by itself once there is more.
+        #[error("the disk of the leading replica is {}full", if *is_scarce { "nearly " } else { "" })]
+        DiskFull {
+            /// Whether there is still room for [`Replica::propose_from_reserve`].
+            ///
+            /// [`Replica::propose_from_reserve`]: crate::Replica::propose_from_reserve
+            is_scarce: bool,
+        },
         /// Nothing was done: the entry is too large.
         #[error("an entry of {bytes} bytes is larger than {max}")]
         TooLarge {

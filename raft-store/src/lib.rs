@@ -68,14 +68,18 @@ mod engine;
 mod envelope;
 mod error;
 mod fatal;
+#[cfg(test)]
+mod ground;
 mod identity;
 mod log;
 mod machine;
 mod raft;
 mod record;
 mod replica;
+mod room;
 mod snapshot;
 mod status;
+mod stores;
 mod transport;
 
 pub use self::config::{Config, Member, PeerSecret, Timing};

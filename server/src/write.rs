@@ -136,7 +136,11 @@ pub async fn here(shared: &Shared, mut entry: Entry) -> Tried {
         Ok(room) => room,
         Err(rejection) => return Tried::Refused(rejection),
     };
-    match shared.log.propose(bytes).await {
+    let proposed = match kind {
+        Kind::Submission => shared.log.propose(bytes).await,
+        Kind::Other => shared.log.propose_from_reserve(bytes).await,
+    };
+    match proposed {
         Ok(answer) => match proto::decode_answer(&answer.bytes) {
             Ok(decoded) => Tried::Applied(LogIndex::new(answer.index), Box::new(decoded)),
             Err(cause) => {
@@ -156,6 +160,12 @@ pub async fn here(shared: &Shared, mut entry: Entry) -> Tried {
         Err(cause @ (propose::Error::Overloaded | propose::Error::TooLarge { .. })) => {
             Tried::Refused(Rejection::new(Code::Full, cause.to_string(), "nothing was done", String::new()))
         }
+        Err(cause @ propose::Error::DiskFull { .. }) => Tried::Refused(Rejection::new(
+            Code::Full,
+            cause.to_string(),
+            "nothing was done",
+            "tell an operator; it goes on by itself once there is room".to_owned(),
+        )),
     }
 }
 

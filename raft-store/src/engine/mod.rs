@@ -4,6 +4,8 @@
 mod sled;
 
 #[cfg(test)]
+pub(crate) mod disk_model;
+#[cfg(test)]
 pub(crate) mod memory;
 
 use std::io;
@@ -41,6 +43,9 @@ pub(crate) trait Engine: Send + Sync + 'static {
 
     /// Returns once everything written before is durable.
     fn sync(&self) -> io::Result<()>;
+
+    /// Returns how many bytes may still be written.
+    fn room(&self) -> io::Result<u64>;
 
     /// Returns the value of a key.
     fn get(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>>;

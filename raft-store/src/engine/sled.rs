@@ -4,11 +4,11 @@
 use std::fs::File;
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::{Change, Engine, Pair, VALUE_MAX};
-use crate::disk::make_private;
+use crate::disk::{FreeDisk, make_private};
 
 /// Why a database could not be opened.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub(crate) enum OpenError {
 /// One sled database with one tree.
 pub(crate) struct SledEngine {
     db: ::sled::Db,
+    dir: PathBuf,
     data: File,
 }
 
@@ -41,7 +42,7 @@ impl SledEngine {
             conf.sync_all().map_err(OpenError::Io)?;
         }
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(OpenError::Io)?;
-        Ok(Self { db, data })
+        Ok(Self { db, dir: dir.to_owned(), data })
     }
 }
 
@@ -99,6 +100,10 @@ impl Engine for SledEngine {
     fn sync(&self) -> io::Result<()> {
         self.db.flush().map_err(from_sled)?;
         self.data.sync_data()
+    }
+
+    fn room(&self) -> io::Result<u64> {
+        FreeDisk::of(&self.dir).map(|free| free.free_bytes)
     }
 
     fn get(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {

@@ -6,9 +6,9 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::disk::InPlace;
 use crate::record::{Position, Vote};
 
 const MAGIC: &[u8; 8] = b"BURSARHW";
@@ -30,7 +30,7 @@ pub(crate) struct Mark {
 /// The file with the two slots.
 #[derive(Debug)]
 pub(crate) struct MarkFile {
-    file: File,
+    file: Box<dyn InPlace>,
     sequence: u64,
     dirty: bool,
 }
@@ -38,21 +38,36 @@ pub(crate) struct MarkFile {
 impl MarkFile {
     /// Opens the file, or makes it with an empty mark. `Err(InvalidData)`: no slot can be read.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Mark)> {
-        let made = !path.try_exists()?;
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        if made {
-            file.write_all_at(&[0; 2 * 4096], 0)?;
-            let mut fresh = Self { file, sequence: 0, dirty: false };
-            fresh.write(&Mark::default())?;
-            fresh.write(&Mark::default())?;
-            fresh.file.sync_all()?;
-            fresh.dirty = false;
-            if let Some(dir) = path.parent() {
-                File::open(dir)?.sync_all()?;
-            }
-            return Ok((fresh, Mark::default()));
+        let options = || File::options().read(true).write(true).clone();
+        if path.try_exists()? {
+            return Self::read(Box::new(options().open(path)?));
         }
-        let slots = [read_slot(&file, 0)?, read_slot(&file, PAGE)?];
+        // It gets its name once it is whole: half a mark would look like damage.
+        let unnamed = path.with_extension("new");
+        let file = options().create(true).truncate(true).open(&unnamed)?;
+        let whole = file.try_clone()?;
+        let fresh = Self::make(Box::new(file))?;
+        whole.sync_all()?;
+        std::fs::rename(unnamed, path)?;
+        if let Some(dir) = path.parent() {
+            File::open(dir)?.sync_all()?;
+        }
+        Ok((fresh, Mark::default()))
+    }
+
+    /// Writes an empty mark to an empty file.
+    pub(crate) fn make(file: Box<dyn InPlace>) -> io::Result<Self> {
+        file.write_at(&[0; 2 * 4096], 0)?;
+        let mut fresh = Self { file, sequence: 0, dirty: false };
+        fresh.write(&Mark::default())?;
+        fresh.write(&Mark::default())?;
+        fresh.sync()?;
+        Ok(fresh)
+    }
+
+    /// Reads a mark that is there. `Err(InvalidData)`: no slot can be read.
+    pub(crate) fn read(file: Box<dyn InPlace>) -> io::Result<(Self, Mark)> {
+        let slots = [read_slot(file.as_ref(), 0)?, read_slot(file.as_ref(), PAGE)?];
         let newest = slots.into_iter().flatten().max_by_key(|(sequence, _)| *sequence);
         let (sequence, mark) = newest.ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "neither slot of the high-water mark can be read")
@@ -64,7 +79,7 @@ impl MarkFile {
     pub(crate) fn write(&mut self, mark: &Mark) -> io::Result<()> {
         self.sequence += 1;
         let at = if self.sequence.is_multiple_of(2) { 0 } else { PAGE };
-        self.file.write_all_at(&encode(self.sequence, mark), at)?;
+        self.file.write_at(&encode(self.sequence, mark), at)?;
         self.dirty = true;
         Ok(())
     }
@@ -72,16 +87,16 @@ impl MarkFile {
     /// Makes what was written durable.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         if self.dirty {
-            self.file.sync_data()?;
+            self.file.sync()?;
             self.dirty = false;
         }
         Ok(())
     }
 }
 
-fn read_slot(file: &File, at: u64) -> io::Result<Option<(u64, Mark)>> {
+fn read_slot(file: &dyn InPlace, at: u64) -> io::Result<Option<(u64, Mark)>> {
     let mut bytes = [0; SLOT];
-    match file.read_exact_at(&mut bytes, at) {
+    match file.read_at(&mut bytes, at) {
         Ok(()) => Ok(decode(&bytes)),
         Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(cause) => Err(cause),
@@ -172,7 +187,7 @@ mod tests {
         file.write(&mark(8)).expect("the second slot");
         assert_eq!(MarkFile::open(&path).expect("two good slots").1, mark(8));
         let newer = if file.sequence.is_multiple_of(2) { 0 } else { PAGE };
-        file.file.write_all_at(&[0xff; 100], newer + 300).expect("a torn slot");
+        file.file.write_at(&[0xff; 100], newer + 300).expect("a torn slot");
         assert_eq!(MarkFile::open(&path).expect("one good slot").1, mark(7));
     }
 
@@ -180,7 +195,8 @@ mod tests {
     fn a_mark_without_a_good_slot_is_refused() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("mark");
-        MarkFile::open(&path).expect("a new file").0.file.set_len(100).expect("a shortened file");
+        MarkFile::open(&path).expect("a new file");
+        File::options().write(true).open(&path).expect("it is there").set_len(100).expect("it is shortened");
         assert_eq!(MarkFile::open(&path).expect_err("no slot").kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -14,6 +14,8 @@ mod tail;
 mod writer;
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod tests;
 
 use std::io;
@@ -25,7 +27,9 @@ use std::thread::{self, JoinHandle};
 
 use crate::engine::{Engine, SledEngine};
 use crate::record::{Entry, Position, Vote};
+use crate::room::Gauge;
 
+pub(crate) use self::mark::{Mark, MarkFile};
 pub(crate) use self::recover::OpenError;
 use self::tail::Tail;
 use self::writer::{Op, Writer};
@@ -58,26 +62,32 @@ struct Shared {
     tail: Arc<Mutex<Tail>>,
     queue: Sender<Op>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    gauge: Arc<Gauge>,
 }
 
 impl LogStore {
     /// Opens the log in `dir/log` with its mark in `dir/mark`, checking all of it.
-    pub(crate) fn open(dir: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn open(dir: &Path, gauge: Arc<Gauge>) -> Result<Self, OpenError> {
         let engine = SledEngine::open(&dir.join("log"), CACHE)?;
-        Self::on(Arc::new(engine), &dir.join("mark"), TAIL_BYTES)
+        Self::on(Arc::new(engine), MarkFile::open(&dir.join("mark")), TAIL_BYTES, gauge)
     }
 
     /// Opens the log on an engine.
-    pub(crate) fn on(engine: Arc<dyn Engine>, mark: &Path, tail_bytes: usize) -> Result<Self, OpenError> {
+    pub(crate) fn on(
+        engine: Arc<dyn Engine>,
+        mark: io::Result<(MarkFile, Mark)>,
+        tail_bytes: usize,
+        gauge: Arc<Gauge>,
+    ) -> Result<Self, OpenError> {
         let recovered = recover::recover(engine.as_ref(), mark, tail_bytes)?;
         let tail = Arc::new(Mutex::new(recovered.tail));
         let (queue, ops) = channel();
-        let writer = Writer::new(Arc::clone(&engine), Arc::clone(&tail), recovered.found);
+        let writer = Writer::new(Arc::clone(&engine), Arc::clone(&tail), recovered.found, Arc::clone(&gauge));
         let thread = thread::Builder::new()
             .name("raft-log".into())
             .spawn(move || writer.run(&ops))
             .map_err(|cause| OpenError::Io { doing: "start the log's writer thread", cause })?;
-        Ok(Self { shared: Arc::new(Shared { engine, tail, queue, writer: Mutex::new(Some(thread)) }) })
+        Ok(Self { shared: Arc::new(Shared { engine, tail, queue, writer: Mutex::new(Some(thread)), gauge }) })
     }
 
     /// Returns what the log holds.
@@ -156,6 +166,11 @@ impl LogStore {
         older.is_empty()
     }
 
+    /// Returns how many bytes of appended entries are not durable yet.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.tail().waiting_bytes()
+    }
+
     /// Returns how long the oldest append has waited for the disk, in milliseconds.
     pub(crate) fn stalled_ms(&self) -> u64 {
         self.tail().stalled_ms()
@@ -192,6 +207,7 @@ impl LogStore {
 impl Drop for Shared {
     fn drop(&mut self) {
         // The last sender goes with this value's replacement; the thread then ends after its last commit.
+        self.gauge.close();
         let (closed, _) = channel();
         self.queue = closed;
         let writer = self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).take();

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
 
 use super::keys::{self, RecordKey};
 use super::mark::{Mark, MarkFile};
@@ -63,8 +62,12 @@ const FORMAT: u64 = 1;
 const PAGE: usize = 64;
 
 /// Reads and checks everything.
-pub(super) fn recover(engine: &dyn Engine, mark: &Path, tail_bytes: usize) -> Result<Recovered, OpenError> {
-    let (mark, noted) = MarkFile::open(mark).map_err(|cause| match cause.kind() {
+pub(super) fn recover(
+    engine: &dyn Engine,
+    mark: io::Result<(MarkFile, Mark)>,
+    tail_bytes: usize,
+) -> Result<Recovered, OpenError> {
+    let (mark, noted) = mark.map_err(|cause| match cause.kind() {
         io::ErrorKind::InvalidData => OpenError::Damaged(cause.to_string()),
         _ => OpenError::Io { doing: "open the high-water mark", cause },
     })?;

@@ -24,8 +24,9 @@ pub(crate) struct Tail {
     written_below: u64,
     /// Counts truncations, so that a late report about entries that were since removed is not believed.
     epoch: u64,
-    /// When the oldest append that is not yet durable was made, and how many wait.
-    waiting: VecDeque<Instant>,
+    /// When the appends that are not yet durable were made, and their bytes.
+    waiting: VecDeque<(Instant, usize)>,
+    waiting_bytes: usize,
 }
 
 impl Tail {
@@ -42,6 +43,7 @@ impl Tail {
             written_below: 0,
             epoch: 0,
             waiting: VecDeque::new(),
+            waiting_bytes: 0,
         }
     }
 
@@ -107,7 +109,9 @@ impl Tail {
             self.bytes += entry.weight();
             self.entries.push_back(entry.clone());
         }
-        self.waiting.push_back(Instant::now());
+        let bytes = entries.iter().map(Entry::weight).sum();
+        self.waiting.push_back((Instant::now(), bytes));
+        self.waiting_bytes += bytes;
         self.evict();
         Ok(self.epoch)
     }
@@ -152,11 +156,17 @@ impl Tail {
 
     /// Learns that the oldest waiting append is durable.
     pub(super) fn durable(&mut self, appends: usize) {
-        self.waiting.drain(..appends.min(self.waiting.len()));
+        for (_, bytes) in self.waiting.drain(..appends.min(self.waiting.len())) {
+            self.waiting_bytes -= bytes;
+        }
+    }
+
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
     }
 
     pub(super) fn stalled_ms(&self) -> u64 {
-        let waited = self.waiting.front().map(Instant::elapsed).unwrap_or_default();
+        let waited = self.waiting.front().map(|(since, _)| since.elapsed()).unwrap_or_default();
         u64::try_from(waited.as_millis()).unwrap_or(u64::MAX)
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
@@ -16,6 +17,7 @@ use super::{Durable, lock};
 use crate::engine::{Change, Engine};
 use crate::envelope::{Kind, Label, seal};
 use crate::record::{self, Blob, Entry, Fragment, Position, Vote};
+use crate::room::{self, Gauge};
 
 /// What the thread is asked to do.
 pub(super) enum Op {
@@ -32,10 +34,32 @@ const RECORD_BYTES: usize = 48 << 10;
 /// At most so much is taken into one group commit.
 const GROUP_BYTES: usize = 16 << 20;
 const GROUP_OPS: usize = 4096;
+/// A full disk is looked at again after this.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Deletions in one batch.
 const DELETES: usize = 256;
 /// The mark on disk is at most so old.
 const MARK_AGE: Duration = Duration::from_millis(50);
+
+impl Op {
+    fn weight(&self) -> usize {
+        match self {
+            Self::Append { entries, .. } => entries.iter().map(Entry::weight).sum(),
+            Self::Vote { .. }
+            | Self::Committed
+            | Self::Truncate { .. }
+            | Self::Purge { .. }
+            | Self::Flush { .. } => 0,
+        }
+    }
+}
+
+/// What became of a group of operations.
+enum Committed {
+    Durable,
+    /// The log was closed while the disk had no room.
+    GivenUp,
+}
 
 pub(super) struct Writer {
     engine: Arc<dyn Engine>,
@@ -49,6 +73,7 @@ pub(super) struct Writer {
     noted: Mark,
     /// Entries taken from the queue and not yet written.
     run: Vec<Entry>,
+    gauge: Arc<Gauge>,
 }
 
 /// Who is told once the group is durable.
@@ -61,9 +86,14 @@ struct Waiting {
 }
 
 impl Writer {
-    pub(super) fn new(engine: Arc<dyn Engine>, tail: Arc<Mutex<Tail>>, found: Found) -> Self {
+    pub(super) fn new(
+        engine: Arc<dyn Engine>,
+        tail: Arc<Mutex<Tail>>,
+        found: Found,
+        gauge: Arc<Gauge>,
+    ) -> Self {
         let Found { spans, purged, mark, noted } = found;
-        Self { engine, tail, spans, purged, mark, mark_due: None, noted, run: Vec::new() }
+        Self { engine, tail, spans, purged, mark, mark_due: None, noted, run: Vec::new(), gauge }
     }
 
     /// Runs until the last handle to the log is gone.
@@ -75,11 +105,14 @@ impl Writer {
             };
             let outcome = match first {
                 Ok(op) => self.commit(op, ops),
-                Err(RecvTimeoutError::Timeout) => self.sync_mark(),
+                Err(RecvTimeoutError::Timeout) => self.sync_mark().map(|()| Committed::Durable),
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            if let Err(cause) = outcome {
-                crate::fatal::stop("write the replicated log", &cause);
+            match outcome {
+                Ok(Committed::Durable) => {}
+                // Nobody was told that it is durable.
+                Ok(Committed::GivenUp) => return,
+                Err(cause) => crate::fatal::stop("write the replicated log", &cause),
             }
         }
         if let Err(cause) = self.engine.sync().and_then(|()| self.sync_mark()) {
@@ -87,24 +120,42 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, first: Op, ops: &Receiver<Op>) -> io::Result<()> {
+    fn commit(&mut self, first: Op, ops: &Receiver<Op>) -> io::Result<Committed> {
         let mut waiting = Waiting::default();
-        let mut bytes = 0;
-        let mut taken = 1;
-        let mut next_op = Some(first);
-        while let Some(op) = next_op {
-            if let Op::Append { entries, .. } = &op {
-                bytes += entries.iter().map(Entry::weight).sum::<usize>();
-            }
+        let mut bytes = first.weight();
+        let mut group = vec![first];
+        while bytes < GROUP_BYTES && group.len() < GROUP_OPS {
+            let Ok(op) = ops.try_recv() else { break };
+            bytes += op.weight();
+            group.push(op);
+        }
+        if !self.has_room(bytes)? {
+            return Ok(Committed::GivenUp);
+        }
+        for op in group {
             self.take(op, &mut waiting)?;
-            next_op = if bytes < GROUP_BYTES && taken < GROUP_OPS { ops.try_recv().ok() } else { None };
-            taken += 1;
         }
         self.write_run()?;
         if waiting.must_sync {
             self.engine.sync()?;
         }
-        self.finish(waiting)
+        self.finish(waiting)?;
+        Ok(Committed::Durable)
+    }
+
+    /// Waits until the disk has room for so many bytes; `false` if the log is closed before.
+    fn has_room(&self, bytes: usize) -> io::Result<bool> {
+        // Records carry headers, and the engine writes more than it is given.
+        let needed = room::LEAST.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX).saturating_mul(2));
+        while self.engine.room()? < needed {
+            if self.gauge.is_closed() {
+                return Ok(false);
+            }
+            self.gauge.await_room(true);
+            thread::sleep(LOOK_AGAIN);
+        }
+        self.gauge.await_room(false);
+        Ok(true)
     }
 
     fn take(&mut self, op: Op, waiting: &mut Waiting) -> io::Result<()> {

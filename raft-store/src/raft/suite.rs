@@ -1,18 +1,19 @@
-//! The consensus library's own suite for storage, on our log over sled and our snapshots.
+//! The consensus library's own suite for storage, on our log and our snapshots over either engine.
 
 use std::io::{self, Read, Write};
+use std::marker::PhantomData;
 
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
-use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::machine_thread::MachineThread;
 use super::state_machine::StateMachine;
 use super::types::C;
+use crate::ground::{Ground, Modelled, Real};
 use crate::log::LogStore;
 use crate::machine::{BoxError, Committed, Frozen, Machine};
-use crate::snapshot::SnapshotStore;
+use crate::stores::Stores;
 
 /// Counts what it applied.
 struct Counter(u64);
@@ -48,24 +49,32 @@ impl Machine for Counter {
     }
 }
 
-struct Stores;
+struct On<G>(PhantomData<G>);
 
-impl StoreBuilder<C, LogStore, StateMachine, TempDir> for Stores {
-    async fn build(&self) -> Result<(TempDir, LogStore, StateMachine), StorageError<C>> {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let log = LogStore::open(dir.path()).expect("a new log");
-        let snapshots = SnapshotStore::open(dir.path(), 64 << 20).expect("new snapshots");
+impl<G: Ground + Send + Sync + 'static> StoreBuilder<C, LogStore, StateMachine, G> for On<G> {
+    async fn build(&self) -> Result<(G, LogStore, StateMachine), StorageError<C>> {
+        let ground = G::new();
+        let Stores { log, snapshots, .. } = ground.open().unwrap_or_else(|error| panic!("{error:?}"));
         let (machine, _) =
             MachineThread::start(Box::new(Counter(0)), watch::Sender::new(None)).expect("a thread");
-        Ok((dir, log.clone(), StateMachine::new(machine, snapshots, log)))
+        Ok((ground, log.clone(), StateMachine::new(machine, snapshots, log)))
     }
 }
 
-#[test]
-fn storage_keeps_the_library_s_contract() {
+fn keeps_the_contract<G: Ground + Send + Sync + 'static>() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime
         .expect("a runtime")
-        .block_on(Suite::<C, LogStore, StateMachine, Stores, TempDir>::test_all(Stores))
+        .block_on(Suite::<C, LogStore, StateMachine, On<G>, G>::test_all(On(PhantomData)))
         .expect("the suite passes");
+}
+
+#[test]
+fn storage_over_sled_keeps_the_library_s_contract() {
+    keeps_the_contract::<Real>();
+}
+
+#[test]
+fn storage_over_a_modelled_disk_keeps_the_library_s_contract() {
+    keeps_the_contract::<Modelled>();
 }

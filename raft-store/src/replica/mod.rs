@@ -9,6 +9,7 @@ mod watch;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use openraft::errors::ForwardToLeader;
 use tokio::runtime::{Handle, Runtime};
@@ -19,14 +20,17 @@ pub(crate) use self::read::confirm_leadership;
 
 use self::propose::InFlight;
 use crate::disk::DirLock;
-use crate::log::LogStore;
 use crate::machine::Machine;
 use crate::raft::Raft;
 use crate::raft::types::C;
 use crate::record::Position;
 use crate::snapshot::SnapshotStore;
+use crate::stores::Stores;
 use crate::transport::{self, Handler, Links, PeerService};
 use crate::{Config, FreeDisk, Identity, Member, Role, Status, open as open_error};
+
+/// A replica that stops waits so long for what is not durable yet.
+const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 
 /// One replica of the log. Clones are the same replica.
 #[derive(Clone)]
@@ -48,12 +52,6 @@ pub(crate) struct Inner {
     /// The consensus has its own workers, so that nothing that the server does delays a heartbeat.
     workers: Handle,
     runtime: Mutex<Option<Runtime>>,
-}
-
-#[derive(Clone)]
-struct Stores {
-    log: LogStore,
-    snapshots: SnapshotStore,
 }
 
 /// What is used once in a replica's life.
@@ -166,6 +164,11 @@ impl Inner {
             .ok_or_else(|| tonic::Status::unavailable("this replica is stopping"))
     }
 
+    /// Returns how many bytes of entries wait for the disk.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.stores().map_or(0, |stores| stores.log.waiting_bytes())
+    }
+
     fn stores(&self) -> Option<Stores> {
         self.stores.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -184,11 +187,12 @@ impl Inner {
         }
         let stores = self.stores.write().unwrap_or_else(PoisonError::into_inner).take();
         self.status.send_modify(|status| status.role = Role::Stopped);
-        if let Some(Stores { log, snapshots }) = stores {
+        if let Some(Stores { log, snapshots, gauge }) = stores {
             if let Ok(flushed) = log.flush() {
-                // The writer answers or stops the process.
-                let _ = flushed.await;
+                // The writer answers or stops the process; on a full disk it waits, and need not be waited for.
+                let _ = tokio::time::timeout(FLUSH_LIMIT, flushed).await;
             }
+            gauge.close();
             drop(snapshots);
             log.close().await;
         }

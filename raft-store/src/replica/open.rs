@@ -7,16 +7,16 @@ use openraft::SnapshotPolicy;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch as channel;
 
-use super::{Inner, Phase, Stores, watch};
+use super::{Inner, Phase, watch};
 use crate::disk::{DirLock, LockError};
-use crate::log::{self, LogStore};
+use crate::log;
 use crate::machine::Machine;
 use crate::open::Error;
 use crate::raft::Raft;
 use crate::raft::machine_thread::MachineThread;
 use crate::raft::network::Network;
 use crate::raft::state_machine::StateMachine;
-use crate::snapshot::{self, SnapshotStore};
+use crate::stores::Stores;
 use crate::transport::Links;
 use crate::{Config, Identity, Status};
 
@@ -85,26 +85,14 @@ fn read(config: &Config) -> Result<(DirLock, Option<Identity>, Stores), Error> {
     if identity.is_some() && !config.data_dir.join("mark").exists() {
         return Err(damaged("the high-water mark is missing".to_owned()));
     }
-    let log = LogStore::open(&config.data_dir).map_err(|error| match error {
+    let stores = Stores::open(&config.data_dir, config.snapshot_rate).map_err(|error| match error {
         log::OpenError::Damaged(what) => damaged(what),
         log::OpenError::Io { doing, cause } => Error::Io { doing, path: path(), cause },
     })?;
-    let state = log.state();
-    if identity.is_none() && (state.last.is_some() || log.vote().is_some()) {
+    if identity.is_none() && (stores.log.state().last.is_some() || stores.log.vote().is_some()) {
         return Err(damaged("there is a log but the identity file is missing".to_owned()));
     }
-    let snapshots =
-        SnapshotStore::open(&config.data_dir, config.snapshot_rate).map_err(|error| match error {
-            snapshot::OpenError::Damaged(what) => damaged(what),
-            snapshot::OpenError::Io(cause) => Error::Io { doing: "open the snapshots", path: path(), cause },
-        })?;
-    let covered = snapshots.newest().and_then(|newest| newest.description().last);
-    if state.purged > covered {
-        return Err(damaged(
-            "no readable snapshot reaches the point up to which the log was shortened".to_owned(),
-        ));
-    }
-    Ok((lock, identity, Stores { log, snapshots }))
+    Ok((lock, identity, stores))
 }
 
 impl Inner {

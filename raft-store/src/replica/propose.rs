@@ -9,6 +9,7 @@ use super::{Replica, leader_of};
 use crate::propose::Error;
 use crate::raft::types::Command;
 use crate::record::Blob;
+use crate::room::Room;
 
 /// The largest entry.
 const ENTRY_MAX: usize = 512 << 10;
@@ -56,7 +57,20 @@ impl Replica {
     ///
     /// Each error says whether the entry may still take effect, see [`Error`].
     pub async fn propose(&self, payload: impl Into<Vec<u8>>) -> Result<Answer, Error> {
-        let payload: Vec<u8> = payload.into();
+        self.propose_within(payload.into(), &[Room::Ample]).await
+    }
+
+    /// Proposes an entry as [`Replica::propose`] does, and is still taken when the disk is nearly full: for what
+    /// must be recorded, such as facts that cannot be had again.
+    ///
+    /// # Errors
+    ///
+    /// Each error says whether the entry may still take effect, see [`Error`].
+    pub async fn propose_from_reserve(&self, payload: impl Into<Vec<u8>>) -> Result<Answer, Error> {
+        self.propose_within(payload.into(), &[Room::Ample, Room::Scarce]).await
+    }
+
+    async fn propose_within(&self, payload: Vec<u8>, taken_with: &[Room]) -> Result<Answer, Error> {
         let bytes = payload.len();
         if bytes > ENTRY_MAX {
             return Err(Error::TooLarge { bytes, max: ENTRY_MAX });
@@ -64,6 +78,10 @@ impl Replica {
         let Some((_, raft)) = self.inner.running() else {
             return Err(Error::NotLeader { leader: None });
         };
+        let room = self.inner.stores().map_or(Room::Ample, |stores| stores.gauge.room());
+        if self.status().is_leader() && !taken_with.contains(&room) {
+            return Err(Error::DiskFull { is_scarce: room == Room::Scarce });
+        }
         let _room = self.inner.in_flight.take(bytes)?;
         match raft.client_write(Command(Blob(payload.into()))).await {
             Ok(written) => Ok(Answer {

@@ -11,14 +11,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::disk::FreeDisk;
 use crate::engine::{self, Change, Engine, SledEngine};
 use crate::envelope::{self, Kind, Label};
 use crate::record::{self, Description};
+use crate::room::{Gauge, Room};
 
 pub(crate) use self::reader::SnapshotReader;
 pub(crate) use self::writer::{Shape, SnapshotWriter, Staged};
@@ -42,7 +42,7 @@ pub(crate) struct SnapshotStore {
 
 struct Shared {
     engine: Arc<dyn Engine>,
-    dir: Option<PathBuf>,
+    gauge: Arc<Gauge>,
     rate: u64,
     next: AtomicU64,
     named: Mutex<BTreeMap<Number, Description>>,
@@ -68,31 +68,27 @@ pub(crate) enum OpenError {
 
 impl SnapshotStore {
     /// Opens the snapshots in `dir/snap`; `rate` is in bytes a second.
-    pub(crate) fn open(dir: &Path, rate: u64) -> Result<Self, OpenError> {
+    pub(crate) fn open(dir: &Path, rate: u64, gauge: Arc<Gauge>) -> Result<Self, OpenError> {
         let engine = SledEngine::open(&dir.join("snap"), CACHE).map_err(|error| match error {
             engine::OpenError::Damaged(what) => {
                 OpenError::Damaged(format!("the snapshots' database: {what}"))
             }
             engine::OpenError::Io(cause) => OpenError::Io(cause),
         })?;
-        let mut store = Self::on(Arc::new(engine), rate)?;
-        if let Some(shared) = Arc::get_mut(&mut store.shared) {
-            shared.dir = Some(dir.to_owned());
-        }
-        Ok(store)
+        Self::on(Arc::new(engine), rate, gauge)
     }
 
     /// Whether another snapshot of the present size fits on the disk, with as much room left for the log.
     pub(crate) fn has_room(&self) -> bool {
         let newest = self.newest().map_or(0, |newest| newest.description.bytes);
+        let fits = |room| room > newest.saturating_mul(3);
         // A disk that cannot be asked is not one that is known to be full.
-        let free = self.shared.dir.as_deref().and_then(|dir| FreeDisk::of(dir).ok());
-        free.is_none_or(|free| free.free_bytes > newest.saturating_mul(3))
+        self.shared.gauge.room() == Room::Ample && self.shared.engine.room().map_or(true, fits)
     }
 
     /// Opens the snapshots on an engine. Damaged snapshots are dropped, with a warning: whether that matters
     /// depends on what the log still holds.
-    pub(crate) fn on(engine: Arc<dyn Engine>, rate: u64) -> Result<Self, OpenError> {
+    pub(crate) fn on(engine: Arc<dyn Engine>, rate: u64, gauge: Arc<Gauge>) -> Result<Self, OpenError> {
         let mut named = BTreeMap::new();
         let mut numbers = Vec::new();
         for (key, value) in engine.scan(b"d", b"e", usize::MAX).map_err(OpenError::Io)? {
@@ -106,7 +102,7 @@ impl SnapshotStore {
         }
         let shared = Shared {
             engine,
-            dir: None,
+            gauge,
             rate: rate.max(1 << 20),
             next: AtomicU64::new(numbers.iter().max().map_or(1, |number| number + 1)),
             named: Mutex::new(named),

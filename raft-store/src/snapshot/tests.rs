@@ -2,11 +2,20 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 
 use super::*;
+use crate::engine::disk_model::{Disk, Keep};
 use crate::engine::memory::MemoryEngine;
 use crate::record::{Membership, Position};
 
+fn memory() -> MemoryEngine {
+    on(&Disk::default())
+}
+
+fn on(disk: &Disk) -> MemoryEngine {
+    MemoryEngine::open(disk.file("snap")).expect("the modelled disk reads")
+}
+
 fn store(engine: &MemoryEngine) -> SnapshotStore {
-    SnapshotStore::on(Arc::new(engine.clone()), 1 << 30).expect("an engine in memory opens")
+    SnapshotStore::on(Arc::new(engine.clone()), 1 << 30, Arc::default()).expect("an engine in memory opens")
 }
 
 fn content(seed: u8, length: usize) -> Vec<u8> {
@@ -40,7 +49,7 @@ fn chunks(engine: &MemoryEngine) -> usize {
 
 #[test]
 fn the_newest_snapshot_is_read_back_and_two_are_kept() {
-    let engine = MemoryEngine::default();
+    let engine = memory();
     let snapshots = store(&engine);
     for index in [10, 20, 30] {
         let seed = u8::try_from(index).expect("small");
@@ -54,14 +63,14 @@ fn the_newest_snapshot_is_read_back_and_two_are_kept() {
 
 #[test]
 fn an_empty_snapshot_is_a_snapshot() {
-    let engine = MemoryEngine::default();
+    let engine = memory();
     add(&store(&engine), 5, &[]);
     assert!(read(&store(&engine).newest().expect("it is there")).expect("it reads").is_empty());
 }
 
 #[test]
 fn a_snapshot_being_read_outlives_its_successors() {
-    let engine = MemoryEngine::default();
+    let engine = memory();
     let snapshots = store(&engine);
     let first = add(&snapshots, 1, &content(1, CHUNK_BYTES * 2));
     for index in 2..6 {
@@ -74,16 +83,18 @@ fn a_snapshot_being_read_outlives_its_successors() {
 
 #[test]
 fn a_crash_before_the_name_leaves_the_snapshot_before() {
-    let engine = MemoryEngine::default();
-    add(&store(&engine), 1, &content(1, 100));
-    add(&store(&engine), 2, &content(2, CHUNK_BYTES * 3));
+    let disk = Disk::default();
+    let snapshots = store(&on(&disk));
+    add(&snapshots, 1, &content(1, 100));
+    add(&snapshots, 2, &content(2, CHUNK_BYTES * 3));
     let complete = content(3, CHUNK_BYTES * 3);
-    add(&store(&engine), 3, &complete);
-    // Naming syncs twice, so everything above is durable; half a snapshot on top is not.
-    let mut writer = store(&engine).create();
+    add(&snapshots, 3, &complete);
+    // Naming syncs, so everything above is durable; half a snapshot on top is not.
+    let named = disk.operations();
+    let mut writer = snapshots.create();
     writer.write_all(&complete).expect("memory takes it");
-    for surviving in 0..3 {
-        let after = engine.crashed(surviving);
+    for cut in named..disk.operations() {
+        let after = on(&disk.cut_after(cut, Keep::All).0);
         let newest = store(&after).newest().expect("two are named");
         assert_eq!(newest.description().last, Some(Position { term: 1, index: 3 }));
         assert_eq!(read(&newest).expect("it is whole"), complete);
@@ -94,7 +105,7 @@ fn a_crash_before_the_name_leaves_the_snapshot_before() {
 #[test]
 fn any_damaged_chunk_turns_to_the_snapshot_before() {
     for at in 0..3 {
-        let engine = MemoryEngine::default();
+        let engine = memory();
         let snapshots = store(&engine);
         add(&snapshots, 1, &content(1, 100));
         let newest = add(&snapshots, 2, &content(2, CHUNK_BYTES * 3));

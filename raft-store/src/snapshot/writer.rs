@@ -8,9 +8,13 @@ use std::time::{Duration, Instant};
 use super::{CHUNK_BYTES, Number, SnapshotStore, keys, lock};
 use crate::engine::Change;
 use crate::envelope::{self, Kind, Label};
+use crate::room::{self, Room};
 
 /// The disk is told to catch up after so many bytes, so that one sync at the end does not hold up the log.
 const SYNC_EVERY: u64 = 4 << 20;
+
+/// A full disk is looked at again after this.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Takes a snapshot's content, whole or chunk by chunk.
 pub(crate) struct SnapshotWriter {
@@ -83,6 +87,7 @@ impl SnapshotWriter {
     }
 
     fn store_chunk(&mut self, content: &[u8], sealed: Vec<u8>) -> io::Result<()> {
+        self.wait_for_room(sealed.len())?;
         let engine = &self.staged.store.shared.engine;
         let key = keys::chunk(self.staged.number, self.chunks);
         engine.write(vec![Change::Put { key, value: sealed }])?;
@@ -96,6 +101,22 @@ impl SnapshotWriter {
             self.unsynced = 0;
             let due = Duration::from_millis(self.bytes * 1000 / self.staged.store.shared.rate);
             thread::sleep(due.saturating_sub(self.began.elapsed()));
+        }
+        Ok(())
+    }
+}
+
+impl SnapshotWriter {
+    /// A snapshot leaves the log its room: it waits while there is too little. It never fails for want of room,
+    /// since the consensus would take that for a broken disk.
+    fn wait_for_room(&self, bytes: usize) -> io::Result<()> {
+        let shared = &self.staged.store.shared;
+        let needed = room::LEAST.saturating_mul(2) + u64::try_from(bytes).unwrap_or(u64::MAX) * 2;
+        while shared.gauge.room() == Room::None || shared.engine.room()? < needed {
+            if shared.gauge.is_closed() {
+                return Err(io::Error::other("the replica is stopping"));
+            }
+            thread::sleep(LOOK_AGAIN);
         }
         Ok(())
     }

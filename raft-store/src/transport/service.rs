@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
 use openraft::errors::{Fatal, RaftError};
@@ -22,6 +23,10 @@ use crate::raft::types::C;
 use crate::raft::{Raft, state_machine};
 use crate::replica::Inner;
 use crate::snapshot::{Shape, SnapshotWriter, open_description};
+
+/// Entries of other replicas are taken while no more than this waits for the disk.
+const WAITING_BYTES: usize = 16 << 20;
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Answers other replicas.
 #[derive(Clone)]
@@ -217,6 +222,10 @@ impl Handler {
         &self,
         incoming: &mut Streaming<AppendRequest>,
     ) -> Result<Option<AppendEntriesRequest<C>>, Status> {
+        // A disk that stands still must not fill the memory: the sender is held up instead.
+        while self.replica.waiting_bytes() > WAITING_BYTES {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
         let Some(message) = incoming.message().await? else { return Ok(None) };
         self.admit(message.address.as_ref())?;
         Ok(Some(message.try_into()?))

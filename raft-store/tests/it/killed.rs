@@ -12,8 +12,6 @@ use crate::cluster::config;
 use crate::register::{Register, set};
 
 pub const DIR: &str = "RAFT_STORE_CHILD_DIR";
-/// Makes the child write much and never shorten its log.
-pub const FILL: &str = "RAFT_STORE_CHILD_FILLS";
 const ROUNDS: u64 = 20;
 
 /// Not a test of its own: the child of the test below, which writes until it is killed.
@@ -27,12 +25,9 @@ fn child_writes_until_killed() {
 async fn write(dir: &Path) {
     let machine = Register::default();
     let mut config = config(dir);
-    let filling = std::env::var_os(FILL).is_some();
-    if !filling {
-        // Snapshots and purges are killed too.
-        config.snapshot_every = 50;
-        config.keep_behind_snapshot = 5;
-    }
+    // Snapshots and purges are killed too.
+    config.snapshot_every = 50;
+    config.keep_behind_snapshot = 5;
     let replica = Replica::open(config, machine.clone()).await.expect("a killed replica opens again");
     if !replica.is_initialised() {
         let member =
@@ -44,8 +39,7 @@ async fn write(dir: &Path) {
     let held = machine.get("counter").map_or(0, |text| text.parse::<u64>().expect("a number"));
     println!("held {held}");
     for next in held + 1.. {
-        let unit = if filling { 20_000 } else { 900 };
-        let padding = "p".repeat(usize::try_from(next % 7 * unit).expect("small"));
+        let padding = "p".repeat(usize::try_from(next % 7 * 900).expect("small"));
         replica.propose(set("counter", &next.to_string())).await.expect("the only replica leads");
         replica.propose(set("padding", &padding)).await.expect("the only replica leads");
         println!("acknowledged {next}");

@@ -3,8 +3,13 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::killed::{DIR, FILL};
+use raft_store::{Member, Replica, ReplicaId, propose};
+
+use crate::cluster::{CLUSTER, config, eventually};
+use crate::killed::DIR;
+use crate::register::{Register, set};
 
 /// A file system that is taken down with the value.
 struct Mounted {
@@ -38,12 +43,9 @@ fn run(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&stderr).trim().to_owned()) }
 }
 
-fn child(dir: &Path, fills: bool) -> Child {
+fn child(dir: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["killed::child_writes_until_killed", "--exact", "--nocapture"]).env(DIR, dir);
-    if fills {
-        command.env(FILL, "1");
-    }
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the child starts")
 }
 
@@ -85,7 +87,7 @@ fn nothing_acknowledged_is_missing_after_a_power_cut() {
             Ok(mounted) => mounted,
             Err(why) => return println!("not available: a file system of our own: {why}"),
         };
-        let mut child = child(&mounted.at.join("data"), false);
+        let mut child = child(&mounted.at.join("data"));
         let (held, last) = listen(&mut child, 20 + round * 30);
         assert!(held >= acknowledged, "round {round}: {held} is held, {acknowledged} was acknowledged");
         acknowledged = last;
@@ -97,24 +99,74 @@ fn nothing_acknowledged_is_missing_after_a_power_cut() {
     }
 }
 
-#[test]
-fn a_full_disk_stops_the_replica_and_loses_nothing() {
+/// Fills the file system of `file` until only so many bytes are left.
+fn fill(file: &Path, left: u64) {
+    let seen = rustix::fs::statvfs(file.parent().expect("a file is in a folder")).expect("it can be asked");
+    let length = seen.f_bavail.saturating_mul(seen.f_frsize).saturating_sub(left);
+    std::fs::write(file, vec![0; usize::try_from(length).expect("a small disk")]).expect("there is room");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_refuses_proposals_keeps_facts_and_recovers_by_itself() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let mounted = match Mounted::memory("12M", dir.path().join("small")) {
+    let mounted = match Mounted::memory("48M", dir.path().join("small")) {
         Ok(mounted) => mounted,
         Err(why) => return println!("not available: a file system of our own: {why}"),
     };
     let data = mounted.at.join("data");
-    let mut full = child(&data, true);
-    let (_, acknowledged) = listen(&mut full, u64::MAX / 2);
-    let output = full.wait_with_output().expect("it has ended by itself");
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success());
-    assert!(complained.contains("Check the disk"), "{complained}");
-    run(Command::new("mount").args(["-o", "remount,size=64M"]).arg(&mounted.at))
-        .expect("there is room again");
-    let mut again = child(&data, false);
-    let (held, _) = listen(&mut again, 5);
-    end(again);
-    assert!(acknowledged > 0 && held >= acknowledged, "{held} is held, {acknowledged} was acknowledged");
+    let open = || async {
+        let machine = Register::default();
+        let replica = Replica::open(config(&data), machine.clone()).await.expect("it opens");
+        (replica, machine)
+    };
+    let (replica, machine) = open().await;
+    let member =
+        Member { id: ReplicaId::new(1), peer_addr: "127.0.0.1:1".into(), client_addr: String::new() };
+    replica.found(CLUSTER, ReplicaId::new(1), vec![member]).await.expect("it is founded");
+    replica.watch().wait_for(|status| status.is_leader()).await.expect("it leads alone");
+    replica.propose(set("before", "1")).await.expect("there is room");
+
+    let others = mounted.at.join("others");
+    fill(&others, 3 << 20);
+    let refused = async |replica: &Replica, is_scarce| {
+        eventually("what the disk has no room for is refused", || {
+            let refusal = futures_util::FutureExt::now_or_never(replica.propose(set("new", "1")));
+            matches!(refusal, Some(Err(propose::Error::DiskFull { is_scarce: seen })) if seen == is_scarce)
+                .then_some(())
+        })
+        .await;
+    };
+    refused(&replica, true).await;
+    let mut facts = 0;
+    let padding = "p".repeat(100_000);
+    loop {
+        match replica.propose_from_reserve(set(&format!("fact-{facts}"), &padding)).await {
+            Ok(_) => facts += 1,
+            Err(propose::Error::DiskFull { is_scarce: false }) => break,
+            Err(error) => panic!("a fact failed: {error}"),
+        }
+    }
+    assert!(facts > 5, "the reserve took {facts} facts");
+    refused(&replica, false).await;
+    assert!(replica.status().is_leader());
+
+    std::fs::remove_file(&others).expect("it was there");
+    eventually("it goes on by itself", || {
+        let room = replica.free_disk().expect("it can be asked").free_bytes;
+        (room > 20 << 20).then_some(())
+    })
+    .await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while let Err(error) = replica.propose(set("after", "1")).await {
+        assert!(matches!(error, propose::Error::DiskFull { .. }) && Instant::now() < deadline, "{error}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let held = machine.registers().values;
+    replica.shutdown().await;
+    let (replica, machine) = open().await;
+    replica.watch().wait_for(|status| status.is_leader()).await.expect("it leads alone");
+    replica.read_barrier().await.expect("it reads");
+    assert_eq!(machine.registers().values, held);
+    assert!(held.contains_key("before") && held.contains_key(&format!("fact-{}", facts - 1)));
+    replica.shutdown().await;
 }
