@@ -26,8 +26,8 @@ pub mod open {
         /// The data is not what this replica once wrote.
         #[error(
             "the data in {path} is damaged: {what}. This replica must not vote, since it may have forgotten what \
-             it promised. Remove it from the cluster, move the directory away, and add it again under a new \
-             replica id; it then gets everything from the others"
+             it promised; the others go on without it (`bursar cluster status`). Keep the directory, and rebuild \
+             the replica as a new one: `bursar server` on an empty directory, under a new replica id"
         )]
         Damaged {
             /// The directory.

@@ -16,7 +16,7 @@ use crate::snapshot::SnapshotStore;
 use crate::stores::Stores;
 
 /// Small enough that eviction happens all the time.
-const SMALL_TAIL: usize = 200;
+pub(crate) const SMALL_TAIL: usize = 200;
 const RATE: u64 = 1 << 30;
 
 /// Where a replica's stores can be opened, crash, and be opened again.
@@ -155,4 +155,11 @@ pub(crate) fn copy(from: &Path, to: &Path) {
             fs::copy(file.path(), target).expect("a copy");
         }
     }
+}
+
+/// Says that this machine cannot run a test, past the harness, which swallows what a passing test prints.
+pub(crate) fn not_available(what: &str) {
+    use std::io::Write as _;
+    // Nobody is left to tell when standard error itself is gone.
+    let _ = writeln!(std::io::stderr(), "not available: {what}");
 }

@@ -78,6 +78,7 @@ mod record;
 mod replica;
 mod room;
 mod snapshot;
+mod standing;
 mod status;
 mod stores;
 mod transport;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::log::{LogStore, OpenError};
+use crate::record::Membership;
 use crate::room::{self, Gauge};
 use crate::snapshot::{self, SnapshotStore};
 
@@ -17,6 +18,12 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
+    /// Returns the members as of the opening.
+    pub(crate) fn members_at_opening(&self) -> Membership {
+        let of_snapshot = || self.snapshots.newest().map(|newest| newest.description().membership.clone());
+        self.log.members_at_opening().or_else(of_snapshot).unwrap_or_default()
+    }
+
     /// Opens both in `dir`, checking all of it; snapshots are written at `rate` bytes a second at most.
     pub(crate) fn open(dir: &Path, rate: u64) -> Result<Self, OpenError> {
         let gauge = Arc::<Gauge>::default();

@@ -16,6 +16,8 @@ mod writer;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
+mod power_tests;
+#[cfg(test)]
 mod tests;
 
 use std::io;
@@ -26,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::engine::{Engine, SledEngine};
-use crate::record::{Entry, Position, Vote};
+use crate::record::{Entry, Membership, Position, Vote};
 use crate::room::Gauge;
 
 pub(crate) use self::mark::{Mark, MarkFile};
@@ -95,9 +97,24 @@ impl LogStore {
         self.tail().state()
     }
 
+    /// Returns the last members that the log held when it was opened, if it held any.
+    pub(crate) fn members_at_opening(&self) -> Option<Membership> {
+        self.tail().members()
+    }
+
     /// Returns the vote, durable or about to be.
     pub(crate) fn vote(&self) -> Option<Vote> {
         self.tail().vote()
+    }
+
+    /// Returns the vote that is on disk.
+    pub(crate) fn durable_vote(&self) -> Option<Vote> {
+        self.tail().durable_vote()
+    }
+
+    /// Whether appended entries are not durable yet.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.tail().has_waiting()
     }
 
     /// Returns the saved commit hint, cut to what the log holds.

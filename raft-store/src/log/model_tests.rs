@@ -111,11 +111,10 @@ impl Model {
         assert!(found.vote == self.vote || found.vote == after.vote, "{what}: {:?}", found.vote);
         assert!(found.purged == self.purged || found.purged == after.purged, "{what}: {:?}", found.purged);
         assert!(found.snapshot == self.snapshot || found.snapshot == after.snapshot, "{what}");
-        let mut expected = found.purged.map_or(0, |at| at.index + 1);
-        for entry in &found.entries {
+        let from = found.purged.map_or(0, |at| at.index + 1);
+        for (expected, entry) in (from..).zip(&found.entries) {
             assert_eq!(entry.at.index, expected, "{what}: the log has no hole");
             assert!(self.entries.contains(entry) || after.entries.contains(entry), "{what}: {}", entry.at);
-            expected += 1;
         }
         for entry in self.entries.iter().filter(|entry| after.entries.contains(entry)) {
             let is_purged = found.purged >= Some(entry.at);
@@ -167,7 +166,7 @@ fn take(step: &Step, stores: &Stores, model: &mut Model) {
         }
         Step::Vote => {
             model.term += 1;
-            let vote = Vote { term: model.term, voted_for: 1, committed: model.term % 2 == 0 };
+            let vote = Vote { term: model.term, voted_for: 1, committed: model.term.is_multiple_of(2) };
             model.vote = Some(vote);
             stores.log.save_vote(vote).expect("the writer runs").blocking_recv().expect("it answers");
         }

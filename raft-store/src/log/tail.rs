@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::State;
-use crate::record::{Entry, Position, Vote};
+use crate::record::{Body, Entry, Membership, Position, Vote};
 
 /// The state that readers see. Never behind the disk, often ahead of it.
 #[derive(Debug)]
@@ -19,9 +19,12 @@ pub(crate) struct Tail {
     /// The first index that is not purged.
     first: u64,
     vote: Option<Vote>,
+    durable_vote: Option<Vote>,
     committed: Option<Position>,
     /// All entries below this index can be read from the engine.
     written_below: u64,
+    /// The last members in the entries that were read at opening.
+    members: Option<Membership>,
     /// Counts truncations, so that a late report about entries that were since removed is not believed.
     epoch: u64,
     /// When the appends that are not yet durable were made, and their bytes.
@@ -39,8 +42,10 @@ impl Tail {
             state: State::default(),
             first: 0,
             vote: None,
+            durable_vote: None,
             committed: None,
             written_below: 0,
+            members: None,
             epoch: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
@@ -58,6 +63,7 @@ impl Tail {
         self.written_below = next(purged);
         self.first = next(purged);
         self.vote = vote;
+        self.durable_vote = vote;
         self.committed = committed;
     }
 
@@ -65,9 +71,16 @@ impl Tail {
     pub(super) fn restore_entry(&mut self, entry: Entry) {
         self.state.last = Some(entry.at);
         self.written_below = entry.at.index + 1;
+        if let Body::Membership(members) = &entry.body {
+            self.members = Some(members.clone());
+        }
         self.bytes += entry.weight();
         self.entries.push_back(entry);
         self.evict();
+    }
+
+    pub(super) fn members(&self) -> Option<Membership> {
+        self.members.clone()
     }
 
     pub(super) fn state(&self) -> State {
@@ -80,6 +93,19 @@ impl Tail {
 
     pub(super) fn set_vote(&mut self, vote: Vote) {
         self.vote = Some(vote);
+    }
+
+    pub(super) fn durable_vote(&self) -> Option<Vote> {
+        self.durable_vote
+    }
+
+    /// Learns that a vote is durable.
+    pub(super) fn vote_is_durable(&mut self, vote: Vote) {
+        self.durable_vote = Some(vote);
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     pub(super) fn committed(&self) -> Option<Position> {

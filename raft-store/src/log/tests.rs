@@ -31,7 +31,8 @@ fn open(ground: &impl Ground) -> LogStore {
 }
 
 fn callbacks_come_in_order<G: Ground>() {
-    let log = open(&G::new());
+    let ground = G::new();
+    let log = open(&ground);
     let called = Arc::new(AtomicUsize::new(0));
     for index in 0..50 {
         let called = Arc::clone(&called);

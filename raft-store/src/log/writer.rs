@@ -129,7 +129,7 @@ impl Writer {
             bytes += op.weight();
             group.push(op);
         }
-        if !self.has_room(bytes)? {
+        if !self.has_room(bytes) {
             return Ok(Committed::GivenUp);
         }
         for op in group {
@@ -144,18 +144,19 @@ impl Writer {
     }
 
     /// Waits until the disk has room for so many bytes; `false` if the log is closed before.
-    fn has_room(&self, bytes: usize) -> io::Result<bool> {
+    fn has_room(&self, bytes: usize) -> bool {
         // Records carry headers, and the engine writes more than it is given.
         let needed = room::LEAST.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX).saturating_mul(2));
-        while self.engine.room()? < needed {
+        // A disk that cannot be asked is not known to be full; writing tells.
+        while self.engine.room().is_ok_and(|room| room < needed) {
             if self.gauge.is_closed() {
-                return Ok(false);
+                return false;
             }
             self.gauge.await_room(true);
             thread::sleep(LOOK_AGAIN);
         }
         self.gauge.await_room(false);
-        Ok(true)
+        true
     }
 
     fn take(&mut self, op: Op, waiting: &mut Waiting) -> io::Result<()> {
@@ -202,6 +203,9 @@ impl Writer {
                 tail.written(*below, *epoch);
             }
             tail.durable(waiting.appends.len());
+            if let Some(vote) = self.noted.vote.filter(|_| waiting.must_sync) {
+                tail.vote_is_durable(vote);
+            }
             tail.committed()
         };
         self.noted.committed = committed;

@@ -19,8 +19,9 @@ use openraft::{OptionalSend, RPCTypes, RaftNetworkFactory, RaftNetworkV2};
 use tokio::sync::oneshot;
 use tonic::{Code, Request, Status};
 
-use super::types::{C, Node};
+use super::types::{self, C, Node};
 use crate::snapshot::{Handle, seal_description};
+use crate::standing::Standing;
 use crate::transport::wire::{self, Parties, SnapshotChunk, SnapshotHeader, SnapshotPart, snapshot_part};
 use crate::transport::{Client, Link, Links, Purpose};
 use crate::{Identity, ReplicaId};
@@ -52,6 +53,7 @@ impl Network {
             bulk: self.links.get(to, &node.peer_addr, purpose),
             control: self.links.get(to, &node.peer_addr, Purpose::Control),
             purpose,
+            standing: Arc::clone(self.links.standing()),
         }
     }
 }
@@ -79,6 +81,7 @@ pub(crate) struct Peer {
     bulk: Result<Arc<Link>, Status>,
     control: Result<Arc<Link>, Status>,
     purpose: Purpose,
+    standing: Arc<Standing>,
 }
 
 /// A replication stream: not opened before there is something to send.
@@ -91,6 +94,7 @@ enum Phase<S> {
 struct OpenStream {
     replies: tonic::Streaming<wire::AppendReply>,
     unanswered: Arc<AtomicU64>,
+    term: u64,
     _alive: oneshot::Sender<()>,
 }
 
@@ -114,10 +118,20 @@ impl Peer {
         match tokio::time::timeout(limit, call).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(status)) => {
+                if status.code() == Code::DataLoss {
+                    crate::fatal::forgotten(status.message());
+                }
                 link.failed(&status);
                 Err(self.failure(action, limit, &status))
             }
             Err(_) => Err(self.timeout(action, limit)),
+        }
+    }
+
+    /// Remembers what the other replica has acknowledged to the leader of `term`.
+    fn remember(&self, term: u64, result: &StreamAppendResult<C>) {
+        if let Ok(upto) = result {
+            self.standing.acknowledged(self.parties.to, term, upto.map(types::position));
         }
     }
 
@@ -153,7 +167,7 @@ impl Peer {
     {
         let unanswered = Arc::new(AtomicU64::new(0));
         let (alive, ended) = oneshot::channel::<()>();
-        let parties = self.parties;
+        let (parties, term) = (self.parties, first.vote.leader_id().term);
         let requests = {
             let unanswered = Arc::clone(&unanswered);
             stream::once(async { first }).chain(rest).map(move |request| {
@@ -165,7 +179,7 @@ impl Peer {
         let requests = requests.take_until(ended);
         let send = async |mut client: Client, _| client.append_stream(requests).await;
         let replies = self.call(&self.bulk, (RPCTypes::AppendEntries, setup), send).await?;
-        Ok(OpenStream { replies, unanswered, _alive: alive })
+        Ok(OpenStream { replies, unanswered, term, _alive: alive })
     }
 
     /// Waits for the next answer of a stream. Silence is a fault only while something is unanswered.
@@ -288,6 +302,9 @@ impl RaftNetworkV2<C> for Peer {
                 }
             };
             let reply = peer.next_reply(&mut open.replies, &open.unanswered).await?;
+            if let Ok(result) = &reply {
+                peer.remember(open.term, result);
+            }
             let goes_on = matches!(reply, Ok(Ok(_)));
             Some((reply, goes_on.then_some(Phase::Open(peer, open))))
         }));
@@ -300,7 +317,9 @@ impl RaftNetworkV2<C> for Peer {
         let reply = self
             .call(&self.control, action, async |mut client, limit| client.vote(within(limit, message)).await)
             .await?;
-        reply.try_into().map_err(Self::malformed)
+        let reply: VoteResponse<C> = reply.try_into().map_err(Self::malformed)?;
+        self.standing.voted(self.parties.to, reply.vote.leader_id().term);
+        Ok(reply)
     }
 
     async fn pre_vote(

@@ -50,7 +50,7 @@ impl Replica {
     }
 }
 
-async fn initialize(raft: &Raft, members: &[Member]) -> Result<(), Error> {
+pub(super) async fn initialize(raft: &Raft, members: &[Member]) -> Result<(), Error> {
     let nodes: BTreeMap<u64, Node> =
         members.iter().map(|member| (member.id.get(), member.to_node())).collect();
     match raft.initialize(nodes).await {
@@ -68,7 +68,16 @@ impl Inner {
         replica: ReplicaId,
     ) -> Result<(), Error> {
         let mut phase = self.phase.lock().await;
-        self.become_member(&mut phase, Identity { cluster, replica }).await
+        let wanted = Identity { cluster, replica };
+        // An invitation to what has long been founded comes from a founder that lost its disk: were it obeyed, that
+        // one would come back under its old number without knowing what it promised.
+        if let Some((identity, raft)) = self.running()
+            && identity == wanted
+            && raft.is_initialized().await.map_err(|_| Error::Stopped)?
+        {
+            return Err(Error::AlreadyFounded);
+        }
+        self.become_member(&mut phase, wanted).await
     }
 
     /// Writes the identity down and starts; does nothing if this replica already is that member.

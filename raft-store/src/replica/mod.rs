@@ -2,10 +2,14 @@
 
 mod change;
 mod found;
+mod greet;
 mod open;
 mod propose;
 mod read;
 mod watch;
+
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -23,8 +27,9 @@ use crate::disk::DirLock;
 use crate::machine::Machine;
 use crate::raft::Raft;
 use crate::raft::types::C;
-use crate::record::Position;
+use crate::record::{Position, Vote};
 use crate::snapshot::SnapshotStore;
+use crate::standing::Standing;
 use crate::stores::Stores;
 use crate::transport::{self, Handler, Links, PeerService};
 use crate::{Config, FreeDisk, Identity, Member, Role, Status, open as open_error};
@@ -156,12 +161,24 @@ impl Inner {
         self.status.subscribe()
     }
 
+    /// Returns what this replica holds, and what it remembers of the others.
+    pub(crate) fn standing(&self) -> &Standing {
+        self.links.standing()
+    }
+
     /// Returns the snapshots, for a transfer.
     pub(crate) fn snapshots(&self) -> Result<SnapshotStore, tonic::Status> {
         let stores = self.stores();
         stores
             .map(|stores| stores.snapshots)
             .ok_or_else(|| tonic::Status::unavailable("this replica is stopping"))
+    }
+
+    /// Whether this replica has durably promised to follow the leader with that vote, and has entries that are
+    /// not yet on disk.
+    pub(crate) fn follows_while_disk_is_busy(&self, vote: Vote) -> bool {
+        self.stores()
+            .is_some_and(|stores| stores.log.has_waiting() && stores.log.durable_vote() == Some(vote))
     }
 
     /// Returns how many bytes of entries wait for the disk.
@@ -185,6 +202,7 @@ impl Inner {
         {
             tracing::warn!("the consensus ended with a panic while shutting down");
         }
+        self.standing().stands_on(None);
         let stores = self.stores.write().unwrap_or_else(PoisonError::into_inner).take();
         self.status.send_modify(|status| status.role = Role::Stopped);
         if let Some(Stores { log, snapshots, gauge }) = stores {

@@ -28,13 +28,26 @@ const SNAPSHOT_LIMIT: Duration = Duration::from_secs(600);
 const MESSAGE_ENTRIES: u64 = 128;
 
 pub(super) async fn open(config: Config, machine: Box<dyn Machine>) -> Result<Arc<Inner>, Error> {
-    let path = config.data_dir.clone();
-    let start = |cause: std::io::Error| Error::Start { path: path.clone(), cause: cause.into() };
     let reading = {
         let config = config.clone();
         tokio::task::spawn_blocking(move || read(&config))
     };
-    let (lock, identity, stores) = reading.await.map_err(|panic| start(std::io::Error::other(panic)))??;
+    let read =
+        reading.await.map_err(|panic| Error::Start { path: config.data_dir.clone(), cause: panic.into() })?;
+    let (lock, identity, stores) = read?;
+    on(config, machine, Some(lock), identity, stores).await
+}
+
+/// Makes a replica of stores that were opened.
+pub(super) async fn on(
+    config: Config,
+    machine: Box<dyn Machine>,
+    lock: Option<DirLock>,
+    identity: Option<Identity>,
+    stores: Stores,
+) -> Result<Arc<Inner>, Error> {
+    let path = config.data_dir.clone();
+    let start = |cause: std::io::Error| Error::Start { path: path.clone(), cause: cause.into() };
     let runtime = Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .thread_name("raft")
@@ -50,11 +63,7 @@ pub(super) async fn open(config: Config, machine: Box<dyn Machine>) -> Result<Ar
         in_flight: super::InFlight::default(),
         running: RwLock::new(None),
         stores: RwLock::new(Some(stores)),
-        phase: tokio::sync::Mutex::new(Phase {
-            machine: Some(machine),
-            machine_thread: None,
-            lock: Some(lock),
-        }),
+        phase: tokio::sync::Mutex::new(Phase { machine: Some(machine), machine_thread: None, lock }),
         workers,
         runtime: Mutex::new(Some(runtime)),
     });
@@ -108,6 +117,11 @@ impl Inner {
         let config = raft_config(&self.config, identity)
             .validate()
             .map_err(|error| failed(format!("the timing cannot work: {error}").into()))?;
+        self.standing().stands_on(Some(stores.log.clone()));
+        if let Some(what) = self.what_others_miss(identity, &stores.members_at_opening()).await {
+            self.standing().stands_on(None);
+            return Err(Error::Damaged { path: self.config.data_dir.clone(), what });
+        }
         let network = Network::new(identity, Arc::clone(&self.links));
         let log = stores.log;
         let state_machine = StateMachine::new(machine, stores.snapshots, log.clone());

@@ -67,7 +67,9 @@ async fn leave_if_stalled(inner: &Weak<Inner>, raft: &Raft, metrics: &RaftMetric
     let others = replication.iter().filter(|(id, _)| **id != metrics.id);
     let voters: Vec<_> = metrics.membership_config.voter_ids().collect();
     let best = others.filter(|(id, _)| voters.contains(id)).max_by_key(|(_, matched)| **matched);
-    if let Some((to, _)) = best {
+    // A replica that holds no more than this one's disk does is as slow: an election would help nobody.
+    let own = replication.get(&metrics.id).copied().flatten();
+    if let Some((to, _)) = best.filter(|(_, matched)| **matched > own) {
         tracing::warn!("the disk has not moved for {stalled} ms: handing leadership to replica {to}");
         // A core that has stopped is seen at the next look.
         let _ = raft.trigger().transfer_leader(*to).await;

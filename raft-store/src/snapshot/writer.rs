@@ -112,7 +112,7 @@ impl SnapshotWriter {
     fn wait_for_room(&self, bytes: usize) -> io::Result<()> {
         let shared = &self.staged.store.shared;
         let needed = room::LEAST.saturating_mul(2) + u64::try_from(bytes).unwrap_or(u64::MAX) * 2;
-        while shared.gauge.room() == Room::None || shared.engine.room()? < needed {
+        while shared.gauge.room() == Room::None || shared.engine.room().is_ok_and(|room| room < needed) {
             if shared.gauge.is_closed() {
                 return Err(io::Error::other("the replica is stopping"));
             }

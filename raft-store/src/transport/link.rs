@@ -12,8 +12,9 @@ use tonic::{Code, Request, Status};
 
 use super::gate::Key;
 use super::wire::raft_client::RaftClient;
-use super::wire::{HelloRequest, Parties};
+use super::wire::{HelloRequest, Parties, from_held, to_held};
 use super::{MESSAGE_MAX, VERSION_MAX, VERSION_MIN};
+use crate::standing::Standing;
 use crate::{PeerSecret, ReplicaId};
 
 /// The client of one connection.
@@ -37,6 +38,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(2);
 /// All connections of a replica.
 pub(crate) struct Links {
     secret: PeerSecret,
+    /// What this replica holds and remembers, for greetings.
+    standing: Arc<Standing>,
     /// Where connections live; callers come from other runtimes.
     workers: Handle,
     open: Mutex<BTreeMap<(ReplicaId, String, Purpose), Arc<Link>>>,
@@ -45,12 +48,18 @@ pub(crate) struct Links {
 /// One connection: made when it is first used, and again when it broke.
 pub(crate) struct Link {
     client: Client,
+    standing: Arc<Standing>,
     greeted: AtomicBool,
 }
 
 impl Links {
     pub(crate) fn new(secret: &PeerSecret, workers: Handle) -> Self {
-        Self { secret: secret.clone(), workers, open: Mutex::default() }
+        Self { secret: secret.clone(), standing: Arc::default(), workers, open: Mutex::default() }
+    }
+
+    /// Returns what this replica holds, and what it remembers of the others.
+    pub(crate) fn standing(&self) -> &Arc<Standing> {
+        &self.standing
     }
 
     /// Returns the connection to a replica.
@@ -61,14 +70,14 @@ impl Links {
             return Ok(Arc::clone(link));
         }
         let _workers = self.workers.enter();
-        let link = Arc::new(Link::new(peer_addr, &self.secret)?);
+        let link = Arc::new(Link::new(peer_addr, &self.secret, Arc::clone(&self.standing))?);
         open.insert(key, Arc::clone(&link));
         Ok(link)
     }
 }
 
 impl Link {
-    fn new(peer_addr: &str, secret: &PeerSecret) -> Result<Self, Status> {
+    fn new(peer_addr: &str, secret: &PeerSecret, standing: Arc<Standing>) -> Result<Self, Status> {
         let endpoint = Endpoint::from_shared(format!("http://{peer_addr}"))
             .map_err(|_| Status::invalid_argument(format!("{peer_addr:?} is not an address of a replica")))?;
         let channel = endpoint
@@ -83,7 +92,7 @@ impl Link {
         let client = RaftClient::with_interceptor(channel, Key::new(secret))
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX);
-        Ok(Self { client, greeted: AtomicBool::new(false) })
+        Ok(Self { client, standing, greeted: AtomicBool::new(false) })
     }
 
     /// Returns a client that may be used without a greeting, for an invitation.
@@ -91,7 +100,8 @@ impl Link {
         self.client.clone()
     }
 
-    /// Returns a client once the other end has confirmed who it is.
+    /// Returns a client once the other end has confirmed who it is. `DataLoss`: the other end remembers more of
+    /// this replica than it holds.
     pub(crate) async fn client(&self, parties: Parties) -> Result<Client, Status> {
         let mut client = self.client.clone();
         if !self.greeted.load(Ordering::Relaxed) {
@@ -99,10 +109,19 @@ impl Link {
                 address: parties.address(),
                 version_min: VERSION_MIN,
                 version_max: VERSION_MAX,
+                held: self.standing.own().map(to_held),
+                remembered: Some(to_held(self.standing.remembered(parties.to))),
             };
             let reply = client.hello(Request::new(hello)).await?.into_inner();
             if !(VERSION_MIN..=VERSION_MAX).contains(&reply.version) {
                 return Err(Status::failed_precondition("the other replica chose a version not spoken here"));
+            }
+            let remembered = from_held(reply.remembered);
+            if let Some(what) = self.standing.own().and_then(|own| own.lacks(&remembered)) {
+                return Err(Status::data_loss(format!(
+                    "replica {} remembers more of it: {what}",
+                    parties.to
+                )));
             }
             self.greeted.store(true, Ordering::Relaxed);
         }

@@ -1,7 +1,7 @@
 //! Receiving: calls of other replicas.
 
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use super::wire::raft_server::Raft as Service;
 use super::wire::{
     self, Address, AppendReply, AppendRequest, HelloReply, HelloRequest, InviteReply, InviteRequest, Parties,
     ReadIndexReply, ReadIndexRequest, SnapshotPart, SnapshotReply, TransferReply, TransferRequest, VoteReply,
-    VoteRequest, snapshot_part,
+    VoteRequest, from_held, snapshot_part, to_held,
 };
 use super::{VERSION_MAX, VERSION_MIN};
 use crate::Role;
-use crate::raft::types::C;
+use crate::raft::types::{self, C};
 use crate::raft::{Raft, state_machine};
 use crate::replica::Inner;
 use crate::snapshot::{Shape, SnapshotWriter, open_description};
@@ -27,6 +27,8 @@ use crate::snapshot::{Shape, SnapshotWriter, open_description};
 /// Entries of other replicas are taken while no more than this waits for the disk.
 const WAITING_BYTES: usize = 16 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// A heartbeat is answered from what is known after this, if the disk is what holds the answer up.
+const HEARTBEAT_PATIENCE: Duration = Duration::from_millis(10);
 
 /// Answers other replicas.
 #[derive(Clone)]
@@ -75,7 +77,20 @@ type Replies = Pin<Box<dyn Stream<Item = Result<AppendReply, Status>> + Send>>;
 impl Service for Handler {
     async fn hello(&self, request: Request<HelloRequest>) -> Result<Response<HelloReply>, Status> {
         let hello = request.into_inner();
-        self.admit(hello.address.as_ref())?;
+        let (parties, _) = self.admit(hello.address.as_ref())?;
+        let standing = self.replica.standing();
+        // Vote and log are promises: who comes back with less than it had must not be counted on again.
+        if let Some(own) = standing.own()
+            && let Some(what) = own.lacks(&from_held(hello.remembered))
+        {
+            crate::fatal::forgotten(&format!("replica {} remembers more of it: {what}", parties.from));
+        }
+        let remembered = standing.remembered(parties.from);
+        if hello.held.is_some()
+            && let Some(what) = from_held(hello.held).lacks(&remembered)
+        {
+            tracing::error!("replica {} came back with less than it had: {what}", parties.from);
+        }
         let version = VERSION_MAX.min(hello.version_max);
         if version < VERSION_MIN.max(hello.version_min) {
             return Err(Status::failed_precondition(format!(
@@ -83,7 +98,7 @@ impl Service for Handler {
                 hello.version_min, hello.version_max
             )));
         }
-        Ok(Response::new(HelloReply { version }))
+        Ok(Response::new(HelloReply { version, remembered: Some(to_held(remembered)) }))
     }
 
     async fn vote(&self, request: Request<VoteRequest>) -> Result<Response<VoteReply>, Status> {
@@ -106,7 +121,20 @@ impl Service for Handler {
         let request: AppendEntriesRequest<C> = message.try_into()?;
         let previous = request.prev_log_id;
         let last = request.entries.last().map(|entry| entry.log_id).or(previous);
-        let reply = raft.append_entries(request).await.map_err(|error| failed(&error))?;
+        let (is_heartbeat, vote) = (request.entries.is_empty(), types::vote_record(&request.vote));
+        let mut taking = pin!(raft.append_entries(request));
+        let reply = loop {
+            match tokio::time::timeout(HEARTBEAT_PATIENCE, &mut taking).await {
+                Ok(reply) => break reply.map_err(|error| failed(&error))?,
+                // The consensus answers a heartbeat once all entries before it are on disk. A leader that hears
+                // nothing meanwhile falls silent after its lease, and a slow disk ends in an election that helps
+                // nobody. What a heartbeat asks is whether this replica follows, and that does not hang on entries.
+                Err(_) if is_heartbeat && self.replica.follows_while_disk_is_busy(vote) => {
+                    return Ok(Response::new(Ok(previous).into()));
+                }
+                Err(_) => {}
+            }
+        };
         Ok(Response::new(reply.into_stream_result(previous, last).into()))
     }
 

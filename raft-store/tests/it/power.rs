@@ -11,6 +11,13 @@ use crate::cluster::{CLUSTER, config, eventually};
 use crate::killed::DIR;
 use crate::register::{Register, set};
 
+/// Says that this machine cannot run a test, past the harness, which swallows what a passing test prints.
+fn not_available(what: &str) {
+    use std::io::Write as _;
+    // Nobody is left to tell when standard error itself is gone.
+    let _ = writeln!(std::io::stderr(), "not available: {what}");
+}
+
 /// A file system that is taken down with the value.
 struct Mounted {
     at: PathBuf,
@@ -85,7 +92,7 @@ fn nothing_acknowledged_is_missing_after_a_power_cut() {
             made.clone().and_then(|()| Mounted::image(&image, dir.path().join(format!("at-{round}"))));
         let mounted = match mounted {
             Ok(mounted) => mounted,
-            Err(why) => return println!("not available: a file system of our own: {why}"),
+            Err(why) => return not_available(&format!("a file system of our own: {why}")),
         };
         let mut child = child(&mounted.at.join("data"));
         let (held, last) = listen(&mut child, 20 + round * 30);
@@ -111,7 +118,7 @@ async fn a_full_disk_refuses_proposals_keeps_facts_and_recovers_by_itself() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mounted = match Mounted::memory("48M", dir.path().join("small")) {
         Ok(mounted) => mounted,
-        Err(why) => return println!("not available: a file system of our own: {why}"),
+        Err(why) => return not_available(&format!("a file system of our own: {why}")),
     };
     let data = mounted.at.join("data");
     let open = || async {

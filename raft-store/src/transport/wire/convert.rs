@@ -14,6 +14,7 @@ use super::{
 };
 use crate::raft::types::{self, C};
 use crate::record;
+use crate::standing::Held;
 use crate::transport::{VERSION_MAX, VERSION_MIN};
 use crate::{ClusterId, ReplicaId};
 
@@ -74,6 +75,18 @@ fn position(id: LogIdOf<C>) -> Position {
 
 fn log_id(at: Position) -> LogIdOf<C> {
     types::log_id(record::Position { term: at.term, index: at.index })
+}
+
+/// Turns what a replica holds into its message.
+pub(crate) fn to_held(held: Held) -> super::Held {
+    let position = |at: record::Position| Position { term: at.term, index: at.index };
+    super::Held { term: held.term, last: held.last.map(position) }
+}
+
+/// Turns a message into what a replica holds.
+pub(crate) fn from_held(held: Option<super::Held>) -> Held {
+    let position = |at: Position| record::Position { term: at.term, index: at.index };
+    held.map_or_else(Held::default, |held| Held { term: held.term, last: held.last.map(position) })
 }
 
 /// Turns a vote into its message.
