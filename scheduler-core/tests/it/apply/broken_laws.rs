@@ -224,7 +224,7 @@ fn preempted(state: &State) -> Stop {
     let first = attempt(JobId::new(1), 1);
     let taken = Taken {
         by: attempt(JobId::new(2), 1),
-        decision: state.attempts.get(&first).unwrap().decision,
+        decision: state.attempts.get(&first).expect("it runs").decision,
         right: Right::FreeTier,
         price: price(),
         considered: 1,

@@ -6,7 +6,6 @@ use scheduler_core::command::{Code, Command, Outcome};
 use scheduler_core::decision::{Dropped, Plan, Right, Start};
 use scheduler_core::id::{AttemptId, AttemptNo, JobId, NodeId};
 use scheduler_core::job::Job;
-use scheduler_core::node::Node;
 use scheduler_core::plan::{Links, plan as real_plan};
 use scheduler_core::spec::Tier;
 
@@ -24,13 +23,10 @@ impl History {
         let count = u32::try_from(fresh.decisions.len()).expect("at most 256");
         match self.apply(REPLICA, Command::Adopt(fresh.clone())) {
             Ok(Outcome::Adopted { adopted, dropped }) => {
-                let is_closed = |node: &Node| node.cordon.is_some() || node.drain.is_some();
-                let is_plain = !self.world.state.nodes.values().any(is_closed)
-                    && !self.world.state.jobs.values().any(|job| job.terms.shape.nodes > 1);
-                if is_plain {
-                    assert_eq!((adopted, dropped), (count, Vec::new()), "{fresh:?}");
-                }
+                assert_eq!((adopted, dropped), (count, Vec::new()), "{fresh:?}");
                 self.seen.adopted += adopted;
+                let takers = fresh.decisions.iter().filter(|start| !start.takes.is_empty());
+                self.seen.taken += u32::try_from(takers.count()).expect("at most 256");
             }
             refused => {
                 assert_eq!(refused.expect_err("a plan is adopted or refused").code, Code::SafeMode);
