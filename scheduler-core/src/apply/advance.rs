@@ -1,6 +1,6 @@
 //! What changes by time alone.
 
-use crate::id::{JobId, RequestId};
+use crate::id::JobId;
 use crate::lifecycle::{billing, drain, ending, forget, phase};
 use crate::state::{State, Timer};
 use crate::unit::Timestamp;
@@ -26,26 +26,6 @@ pub fn advance(state: &mut State, to: Timestamp) {
 #[must_use]
 pub fn next_change(state: &State) -> Option<Timestamp> {
     next(state).map(|due| due.at())
-}
-
-/// Whether something that others have to hear of is due by time alone: a stop, an end, a job in line again. It happens
-/// with the next entry; if none comes, the leader makes one, and an empty batch will do. What the planner sees by itself
-/// from the time, and what only forgets, can wait.
-#[must_use]
-pub fn is_entry_due(state: &State, now: Timestamp) -> bool {
-    let due = state.timers.keys().take_while(|(at, _)| *at <= now);
-    due.map(|(_, timer)| timer).any(|timer| match timer {
-        Timer::StartBy(_) | Timer::Release(_) | Timer::Drain(_) => true,
-        Timer::ProtectionOver(attempt) => drain::concerns(state, *attempt),
-        Timer::BackoffOver(_) | Timer::JoinToken(_) | Timer::Request(_) => false,
-    })
-}
-
-/// Returns the next moment after `now` at which [`is_entry_due`] may be so.
-#[must_use]
-pub fn next_timer(state: &State, now: Timestamp) -> Option<Timestamp> {
-    let last_now = (now, Timer::Request(RequestId::new([u8::MAX; 16])));
-    state.timers.after(&last_now).map(|((at, _), ())| *at)
 }
 
 enum Due {

@@ -13,7 +13,7 @@ use crate::id::{AttemptId, GpuUuid, NodeId, Rank};
 use crate::job::{AttemptEnd, Ended, Exit};
 use crate::ledger::Class;
 use crate::lifecycle::gpu::class_when_free;
-use crate::lifecycle::{freed, need, rank, service, stray};
+use crate::lifecycle::{freed, go, need, rank, service, stray};
 use crate::node::{Contact, Facts, Gpu, GpuFacts, Node};
 use crate::state::State;
 use crate::unit::{GpuCount, Timestamp};
@@ -59,6 +59,8 @@ pub(super) fn node_facts(state: &mut State, cx: &Context<'_>, id: NodeId, facts:
         }
     });
     add_new(state, id, facts, &wanted, cx.now);
+    // A GPU that is back, or cores: somebody may have waited for them.
+    go::go_on(state, id, cx.now);
     DONE
 }
 

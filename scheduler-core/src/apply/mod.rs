@@ -39,5 +39,5 @@ mod submit;
 mod uncordon;
 mod undrain;
 
-pub use advance::{advance, is_entry_due, next_change, next_timer};
+pub use advance::{advance, next_change};
 pub use entry::{apply, broken};

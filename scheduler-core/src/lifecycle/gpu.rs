@@ -53,12 +53,12 @@ pub fn unpromise(state: &mut State, node: NodeId, slots: &[Slot], attempt: Attem
     });
 }
 
-/// Whether all of these GPUs are with `attempt`.
+/// Whether all of these GPUs are with `attempt`, and there.
 #[must_use]
 pub fn are_with(state: &State, node: NodeId, slots: &[Slot], attempt: AttemptId) -> bool {
     let Some(node) = state.nodes.get(&node) else { return false };
-    let holder = |slot: &Slot| node.gpus.get(usize::from(slot.get())).and_then(|gpu| gpu.holder);
-    slots.iter().all(|slot| holder(slot) == Some(attempt))
+    let gpu = |slot: &Slot| node.gpus.get(usize::from(slot.get()));
+    slots.iter().all(|slot| gpu(slot).is_some_and(|gpu| gpu.is_present && gpu.holder == Some(attempt)))
 }
 
 /// Returns the class of a GPU that is with no attempt.

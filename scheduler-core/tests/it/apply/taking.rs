@@ -311,3 +311,42 @@ fn the_restart_of_its_node_ends_nothing_that_had_no_go() {
     assert_eq!(*slots, [Slot::new(0), Slot::new(1)]);
     assert_eq!(world.attempt(attempt).tier, Tier::Funded);
 }
+
+#[test]
+fn a_taker_waits_for_a_gpu_that_vanished_until_it_is_back() {
+    let (mut world, node, victim, taker) = victim_and_taker();
+    let attempt = world.start(taker, &[(node, &[0, 1])], &[(victim, share())]);
+    let agent = scheduler_core::principal::Actor::Agent(node);
+    let mut less = crate::world::facts("n1", "boot-1", 4);
+    less.gpus.remove(1);
+    world.must(agent.clone(), Command::NodeFacts { node, facts: less });
+    world.report(node, victim, RankEvent::Freed);
+    assert_eq!((world.attempt(attempt).go_at, count(&world, Class::Handover)), (None, 2));
+    world.wait(Span::from_secs(5));
+    world.must(agent, Command::NodeFacts { node, facts: crate::world::facts("n1", "boot-1", 4) });
+    assert_eq!(world.attempt(attempt).go_at, Some(world.now));
+}
+
+#[test]
+fn occupancy_tiles_time_through_notice_handover_and_go() {
+    let (mut world, node, victim, taker) = victim_and_taker();
+    let begin = world.now;
+    let attempt = world.start(taker, &[(node, &[0, 1])], &[(victim, share())]);
+    world.wait(Span::from_secs(30)).report(node, victim, ended(Exit::Code(0), EndedBy::Notice));
+    world.wait(Span::from_secs(4)).report(node, victim, RankEvent::Freed);
+    world.wait(Span::from_secs(6)).report(node, attempt, RankEvent::Started);
+    world.wait(Span::from_secs(60)).exit(node, attempt, 0);
+    world.wait(Span::from_secs(2)).report(node, attempt, RankEvent::Freed);
+    world.wait(Span::from_secs(8)).submit("bob", request(1));
+    let pool = world.state.books.pool(&name("main")).expect("the pool has GPUs");
+    let time = |class| pool.time_in_class(class, begin, world.now).get();
+    let of = |job: JobId| {
+        let job = world.job(job);
+        time(Class::Occupied { budget: job.budget, tier: job.terms.tier })
+    };
+    assert_eq!((of(victim.job), of(taker)), (4 * 30_000, 2 * 66_000));
+    assert_eq!(time(Class::Overhead), 4 * 4_000 + 2 * 2_000);
+    assert_eq!(time(Class::Idle), 2 * 76_000 + 2 * 8_000);
+    let all = of(victim.job) + of(taker) + time(Class::Overhead) + time(Class::Idle);
+    assert_eq!(all, 4 * world.now.since(begin).as_millis());
+}
