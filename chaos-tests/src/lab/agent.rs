@@ -83,7 +83,12 @@ impl Agent {
         let mut command = Command::new(&parts.bursar);
         command.arg("agent").arg("--data").arg(&self.data).args(["--server", servers, "--name", &self.name]);
         command.arg("--join-token-file").arg(&self.token);
-        command.arg("--nvml").arg(&parts.nvml).arg("--shim").arg(&parts.shim);
+        command
+            .arg("--nvml")
+            .arg(&parts.nvml)
+            .arg("--shim")
+            .arg(&parts.shim)
+            .args(["--address", "127.0.0.1"]);
         if rustix::process::geteuid().is_root() {
             command.arg("--allow-root-jobs");
         }

@@ -76,6 +76,8 @@ impl Attempt {
             match self.exit() {
                 Some(exit) => {
                     self.is_exited = true;
+                    // Written before the exit: what came between our two looks would be lost.
+                    self.look_at_saves(&mut happened);
                     happened.push(Happening::Exited(Box::new(exit)));
                 }
                 None => self.keep_watched(copy),

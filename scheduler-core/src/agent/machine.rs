@@ -270,6 +270,7 @@ impl Agent {
 
     fn take_news(&mut self, id: RankId, at: Timestamp, news: RankNews) {
         let look = self.asked + 1;
+        let next_saves = &mut self.next_saves;
         let Some(rank) = self.ranks.get_mut(&id) else { return };
         let may_run = matches!(rank.life, Life::Starting | Life::Running);
         let event = match news {
@@ -279,7 +280,10 @@ impl Agent {
             }
             RankNews::Exited { exit, by, saved_at } if may_run => {
                 rank.life = Life::Ended;
-                rank.is_save_due = false;
+                // What it said last has to come before its end, or is worth nothing.
+                if rank.is_save_due {
+                    *next_saves = Timestamp::ZERO;
+                }
                 Some(RankEvent::Exited { exit, by, saved_at: saved_at.max(rank.saved_at) })
             }
             RankNews::LaunchFailed { fault, what } if may_run => {

@@ -581,7 +581,14 @@ fn checkpoints_are_told_at_most_once_a_second_again_on_each_link_and_with_the_en
     bench.news(1, saved(750));
     bench.pass(1_000);
     assert_eq!(told(&mut bench), [], "an older one is no news");
+    bench.news(1, saved(850));
+    assert_eq!(told(&mut bench), [Some(at(850))]);
+    bench.news(1, saved(890));
     bench.news(1, RankNews::Exited { exit: Exit::Code(0), by: EndedBy::Notice, saved_at: Some(at(900)) });
+    let is_told = |action: &Action| matches!(action, Action::Saves(_));
+    let is_reported = |action: &Action| matches!(action, Action::Send { .. });
+    let (told, sent) = (bench.actions.iter().position(is_told), bench.actions.iter().position(is_reported));
+    assert!(told.is_some() && told < sent, "what was said last comes before the end: {:?}", bench.actions);
     let exited = RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Notice, saved_at: Some(at(900)) };
     assert_eq!(bench.reported(), [(1, exited)]);
 }
