@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::closed::Closed;
 use super::right::Kept;
-use super::{Outlook, words};
+use super::{Eyes, Outlook, words};
 use crate::id::{JobId, Term};
 use crate::job::Job;
 use crate::lifecycle::phase::place_of;
@@ -33,8 +33,8 @@ pub(super) fn would_change(
     let asks = Asking { state, links, id, now };
     let shape = &job.terms.shape;
     let (wanted, nodes) = (shape.gpus_per_node.get(), shape.nodes);
-    if !outlook.fits_now && nodes == 1 && (1..wanted).contains(&outlook.most_now) {
-        let fewer = outlook.most_now;
+    let fewer = if outlook.fits_now || nodes > 1 { 0 } else { most_on_one_node(state, links, id, job, now) };
+    if (1..wanted).contains(&fewer) {
         let starts = asks.with(|job| job.terms.shape.gpus_per_node = GpuCount::new(fewer));
         say(format!("{fewer} GPUs instead of {wanted}"), starts);
     }
@@ -73,6 +73,16 @@ pub(super) fn would_change(
         false => {}
     }
     lines
+}
+
+/// Returns the most GPUs on one node that the job may use now, nodes too small for it among them.
+fn most_on_one_node(state: &State, links: &Links, id: JobId, job: &Job, now: Timestamp) -> u32 {
+    let mut narrow = job.clone();
+    narrow.terms.shape.gpus_per_node = GpuCount::new(1);
+    let pools = crate::plan::pools(state).into_iter();
+    let stands = pools.filter(|pool| job.terms.cluster.as_ref().is_none_or(|named| named == *pool));
+    let eyes = Eyes::of(state, id, &narrow);
+    stands.map(|pool| Outlook::of(state, pool, links, id, &eyes, now).most_now).max().unwrap_or(0)
 }
 
 /// Returns the longest minimum runtime that would be over before a drain to come, where that keeps the job away.

@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use crate::id::NodeId;
 use crate::node::Node;
-use crate::plan::{Links, Shut, shut};
+use crate::plan::{Links, Shut, closes_at, shut};
 use crate::unit::{Span, Timestamp};
 
 /// Why a node takes no work of one class of jobs.
@@ -42,20 +42,23 @@ pub(super) fn closed(
     certain: Option<Span>,
     now: Timestamp,
 ) -> Option<Closed> {
+    let said = |reason: Option<&String>| reason.cloned().unwrap_or_default();
+    let drained = || said(node.drain.as_ref().map(|drain| &drain.reason));
     match shut(id, node, links, now) {
         Some(Shut::Joined) => return Some(Closed::Joined),
         Some(Shut::Unreachable { since }) => return Some(Closed::Unreachable { since }),
         Some(Shut::Silent) => return Some(Closed::Silent),
         Some(Shut::Backoff { until }) => return Some(Closed::Backoff { until }),
-        Some(Shut::Cordoned { .. } | Shut::Draining { .. }) | None => {}
+        Some(Shut::Cordoned { since }) => {
+            let reason = said(node.cordon.as_ref().map(|cordon| &cordon.reason));
+            return Some(Closed::Cordoned { reason, since });
+        }
+        Some(Shut::Draining { since }) => return Some(Closed::Draining { reason: drained(), since }),
+        None => {}
     }
-    if let Some(cordon) = &node.cordon {
-        return Some(Closed::Cordoned { reason: cordon.reason.clone(), since: cordon.since });
-    }
-    let drain = node.drain.as_ref()?;
-    let (reason, begins) = (drain.reason.clone(), drain.begins_at);
-    if drain.is_active || begins <= now {
-        return Some(Closed::Draining { reason, since: begins });
-    }
-    certain.filter(|certain| begins < now.plus(*certain)).map(|_| Closed::Window { reason, begins })
+    // A drain to come lets in what is certain to be over by then.
+    let begins = closes_at(node)?;
+    certain
+        .filter(|certain| begins < now.plus(*certain))
+        .map(|_| Closed::Window { reason: drained(), begins })
 }

@@ -13,7 +13,7 @@ use crate::lifecycle::phase::place_of;
 use crate::lifecycle::place::protection;
 use crate::node::{Contact, Gpu, Node};
 use crate::plan::{Class, Links, plan};
-use crate::queue::promised_until;
+use crate::queue::{is_with_stray, promised_until};
 use crate::spec::{Tier, Turn};
 use crate::state::State;
 use crate::table::Table;
@@ -65,8 +65,6 @@ pub(crate) struct Outlook {
     /// Past their protection, and in the free tier: as a job of the free tier sees them.
     pub interruptible: u32,
     pub free_tier: u32,
-    /// The most GPUs on one node that are idle.
-    pub most_idle: u32,
     /// The most GPUs on one node that it may use now.
     pub most_now: u32,
     /// How many nodes have enough that are idle.
@@ -139,7 +137,7 @@ impl Outlook {
         let wanted = usize::try_from(look.eyes.class.shape.gpus_per_node.get()).unwrap_or(usize::MAX);
         let (mut idle, mut usable, mut others, mut ends) = (0_usize, 0_usize, 0_usize, Vec::new());
         for gpu in matching(node, look.eyes).filter(|gpu| gpu.is_present) {
-            let seen = look.see(gpu);
+            let seen = look.see(node, gpu);
             self.count(&seen, look.eyes.tier);
             match seen {
                 Seen::Idle => idle += 1,
@@ -150,7 +148,6 @@ impl Outlook {
             }
         }
         let usable = if look.eyes.tier == Tier::Free { idle } else { idle + usable };
-        self.most_idle = self.most_idle.max(count(idle));
         self.most_now = self.most_now.max(count(usable));
         self.nodes_idle += u32::from(idle >= wanted);
         self.nodes_now += u32::from(usable >= wanted);
@@ -202,12 +199,15 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn see(&self, gpu: &Gpu) -> Seen {
+    fn see(&self, node: &Node, gpu: &Gpu) -> Seen {
         if let Some(until) = promised_until(self.state, gpu) {
             return Seen::Promised(until);
         }
         let Some(holder) = gpu.holder else { return Seen::Idle };
-        let Some(attempt) = self.state.attempts.get(&holder) else { return Seen::Stray };
+        let attempt = self.state.attempts.get(&holder);
+        let Some(attempt) = attempt.filter(|_| !is_with_stray(self.state, node, gpu)) else {
+            return Seen::Stray;
+        };
         if attempt.ended.is_some() || attempt.stop.is_some() {
             return Seen::Coming;
         }

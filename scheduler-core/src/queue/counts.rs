@@ -42,7 +42,8 @@ pub fn standing(state: &State, node: &Node, gpu: &Gpu, now: Timestamp) -> Standi
             None => Standing::Unavailable,
         };
     };
-    let Some(attempt) = state.attempts.get(&holder).filter(|attempt| attempt.ended.is_none()) else {
+    let live = state.attempts.get(&holder).filter(|attempt| attempt.ended.is_none());
+    let Some(attempt) = live.filter(|_| !is_with_stray(state, node, gpu)) else {
         return Standing::Clearing;
     };
     if attempt.started_at.is_none() {
@@ -53,6 +54,19 @@ pub fn standing(state: &State, node: &Node, gpu: &Gpu, now: Timestamp) -> Standi
         Some(until) if attempt.is_protected(now) => Standing::Protected { until },
         Some(_) => Standing::Interruptible,
     }
+}
+
+/// Whether `gpu` of `node` is with a process that nobody placed there; the attempt that it names may be live elsewhere.
+#[must_use]
+pub fn is_with_stray(state: &State, node: &Node, gpu: &Gpu) -> bool {
+    state.strays.iter().any(|((on, attempt, _), stray)| {
+        gpu.holder == Some(*attempt)
+            && state.nodes.get(on).is_some_and(|on| on.name == node.name)
+            && stray
+                .slots
+                .iter()
+                .any(|slot| node.gpus.get(usize::from(slot.get())).is_some_and(|here| here.uuid == gpu.uuid))
+    })
 }
 
 /// Returns the latest end of the protection of the attempt that `gpu` is promised to, once its holder is gone; the

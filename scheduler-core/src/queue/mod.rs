@@ -3,5 +3,5 @@
 mod counts;
 mod rows;
 
-pub use counts::{Counts, Standing, of_node, of_pool, promised_until, standing};
+pub use counts::{Counts, Standing, is_with_stray, of_node, of_pool, promised_until, standing};
 pub use rows::{Row, rows};

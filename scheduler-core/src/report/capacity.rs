@@ -7,7 +7,7 @@ use super::room::{Room, rooms};
 use crate::id::{AttemptId, BudgetId, Label, Name, NodeId};
 use crate::node::{Gpu, Node};
 use crate::plan::{Links, shut};
-use crate::queue::{Standing, promised_until, standing};
+use crate::queue::{Standing, standing};
 use crate::state::State;
 use crate::unit::Timestamp;
 
@@ -42,7 +42,7 @@ pub struct Classes {
     pub free_tier: u32,
     /// With nobody, on nodes in service.
     pub idle: u32,
-    /// With an attempt before its go, or promised to one.
+    /// With an attempt before its go, or empty and promised to one.
     pub handover: u32,
     /// Not proven empty since an attempt ended, or with a process that nobody placed.
     pub overhead: u32,
@@ -86,9 +86,7 @@ pub fn capacity(state: &State, links: &Links, now: Timestamp) -> Vec<Capacity> {
         pools.entry(&node.pool).or_default().push((*id, node));
     }
     let told = pools.into_iter().map(|(pool, nodes)| {
-        let takes_work = |(id, node): &&(NodeId, &Node)| {
-            node.cordon.is_none() && !node.is_draining() && shut(*id, node, links, now).is_none()
-        };
+        let takes_work = |(id, node): &&(NodeId, &Node)| shut(*id, node, links, now).is_none();
         let open: Vec<&Node> = nodes.iter().filter(takes_work).map(|(_, node)| *node).collect();
         Capacity {
             pool: pool.clone(),
@@ -120,7 +118,6 @@ fn class<'c>(classes: &'c mut Classes, state: &State, node: &Node, gpu: &Gpu, no
         Standing::Free => &mut classes.free_tier,
         Standing::Idle => &mut classes.idle,
         Standing::Unavailable => &mut classes.unavailable,
-        Standing::Clearing if promised_until(state, gpu).is_some() => &mut classes.handover,
         Standing::Clearing => &mut classes.overhead,
         Standing::Starting { until } => match holder.filter(|attempt| attempt.go_at.is_some()) {
             None => &mut classes.handover,

@@ -7,6 +7,7 @@ use crate::id::{AttemptId, BudgetId, Label, Name, NodeId};
 use crate::job::{Attempt, Job};
 use crate::lifecycle::need::holders;
 use crate::node::{Contact, Node, Urgency};
+use crate::queue::is_with_stray;
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
@@ -84,8 +85,7 @@ pub fn empty_by_order(state: &State, node: NodeId, order: Order, now: Timestamp)
     }
     jobs.sort_by_key(|job| (core::cmp::Reverse(job.leaves_by.unwrap_or(Timestamp::ZERO)), job.attempt));
     let is_heard = !matches!(record.contact, Contact::Unreachable { .. });
-    let has_stray =
-        record.gpus.iter().any(|gpu| gpu.holder.is_some_and(|holder| !state.attempts.contains(&holder)));
+    let has_stray = record.gpus.iter().any(|gpu| is_with_stray(state, record, gpu));
     let is_bounded = is_heard && !has_stray && jobs.iter().all(|job| job.leaves_by.is_some());
     let last = jobs.iter().filter_map(|job| job.leaves_by).max();
     Some(Emptying { node, at: is_bounded.then(|| last.unwrap_or(begins).max(begins)), jobs })

@@ -127,6 +127,7 @@ fn nodes_that_would_help_if_they_were_back_are_named() {
          what it may use now: idle GPUs 0
          what it may not use: of another type, or on nodes too small 10, idle on n1: unreachable since 4
          place 1:
+         2 GPUs instead of 4: starts now
          any GPU type instead of h100: starts now
          the return of nodes that take no work now: starts now
          its budget or turn: no effect now, the GPUs are not contested but occupied",

@@ -1,5 +1,7 @@
 //! Explanations of what preemption, gangs and drains do to a job.
 
+mod closed;
+mod planned;
 mod preempted;
 mod running;
 mod starting;

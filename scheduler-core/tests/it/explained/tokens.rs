@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use scheduler_core::decision::{Basis, Price, Right, UseOf};
 use scheduler_core::explain::{Stage, Token, attempt, job};
-use scheduler_core::id::{AttemptId, AttemptNo, BudgetId, DecisionId, JobId, LogIndex, Rank};
+use scheduler_core::id::{AttemptId, AttemptNo, BudgetId, DecisionId, JobId, LogIndex, NodeId, Rank, Slot};
 use scheduler_core::job::{AttemptEnd, End, Ended, Exit, HeldBy, PastAttempt, Phase, Stop, StopCause, Taken};
 use scheduler_core::node::{Contact, Cordon, Drain, Urgency};
 use scheduler_core::plan::Links;
-use scheduler_core::state::{SafeMode, State};
+use scheduler_core::state::{SafeMode, State, Stray};
 use scheduler_core::unit::{ChargeMillis, MilliGpus, Span};
 
 use crate::lab::{NOW, name, state};
@@ -162,7 +162,7 @@ fn starts_in_every_way(met: &mut Met) {
     attempt.go_at = None;
     let mut other = attempt.placements[0].clone();
     other.rank = Rank::new(1);
-    other.node = scheduler_core::id::NodeId::new(2);
+    other.node = NodeId::new(2);
     attempt.placements.push(other);
     met.job(&lab, ONE, Stage::Starting);
 }
@@ -187,6 +187,8 @@ fn waits_in_every_way(met: &mut Met) {
     // Its GPU is with a process that nobody placed.
     let mut stray = state(all[0]);
     node(&mut stray, "n1").gpus[0].holder = Some(run_of(77));
+    let record = Stray { since: NOW, slots: vec![Slot::new(0)] };
+    stray.strays.insert((NodeId::new(1), run_of(77), Rank::new(0)), record);
     met.job(&stray, ONE, Stage::Waiting);
 }
 
@@ -197,7 +199,7 @@ fn past_in_every_way(met: &mut Met) {
             let stop = cause.clone().map(|cause| Stop { at: NOW, cause, grace: Span::from_secs(30) });
             let past = PastAttempt {
                 no: AttemptNo::new(1),
-                nodes: [1, 2].map(scheduler_core::id::NodeId::new).to_vec(),
+                nodes: [1, 2].map(NodeId::new).to_vec(),
                 gpus: 16,
                 decision: DecisionId { index: LogIndex::new(3), n: 0 },
                 placed_at: NOW,

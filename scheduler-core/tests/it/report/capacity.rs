@@ -156,7 +156,7 @@ fn gpus_on_their_way_to_another_attempt_are_handover() {
     taker.start_by = NOW.plus(Span::from_mins(12));
     check(
         &lab,
-        "8 GPUs: 0 protected, 0 interruptible, 0 free tier, 1 idle, 6 handover, 1 overhead, 0 unavailable
+        "8 GPUs: 0 protected, 0 interruptible, 0 free tier, 1 idle, 4 handover, 3 overhead, 0 unavailable
          idle: 1 GPUs, 1 x 1
          in 0s: 2 GPUs, 1 x 2
          in 1h: 2 GPUs, 1 x 2

@@ -71,6 +71,25 @@ fn what_would_wait_says_why_and_from_when_on_it_might_not() {
 }
 
 #[test]
+fn what_would_take_others_says_whom_by_which_right_and_at_which_price() {
+    let mut world = World::new();
+    let node = world.node("n1", 4);
+    let free = world.submit("bob", Request { min_runtime: Some(Span::ZERO), ..wanted(3) });
+    let free = world.place(free, node, &[0, 1, 2]);
+    world.report(node, free, RankEvent::Started);
+    world.wait(Span::from_mins(30));
+    let found = check(&mut world, &wanted(4));
+    let Expected::Starts { victims, .. } = found.expected else { panic!("the free tier makes way") };
+    assert_eq!(
+        victims[0].sentence,
+        format!(
+            "{free} of lang/post gives way with 3 GPUs: it was in the free tier, which gives way to funded jobs; \
+             counted as 0.25 GPU-h: 0 s lost and 5 min to start again at 3 GPUs"
+        )
+    );
+}
+
+#[test]
 fn what_would_be_held_says_so() {
     let mut world = World::new();
     world.node("n1", 4);

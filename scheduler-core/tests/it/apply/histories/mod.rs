@@ -6,6 +6,7 @@ mod agents;
 mod laws;
 mod people;
 mod plans;
+mod told;
 mod victims;
 
 use scheduler_core::apply::advance;
