@@ -59,7 +59,7 @@ impl<'a> Idle<'a> {
             if node.pool != *pool || shut(*id, node, links, now).is_some() {
                 continue;
             }
-            let spare = Spare::of(state, links, node);
+            let spare = Spare::of(state, links, *id, node);
             idle.total += spare.slots.len();
             idle.coming += spare.coming.len();
             idle.by_count.insert((spare.slots.len(), *id));
@@ -133,7 +133,7 @@ impl<'a> Idle<'a> {
 }
 
 impl<'a> Spare<'a> {
-    fn of(state: &State, links: &Links, node: &'a Node) -> Self {
+    fn of(state: &State, links: &Links, node_id: NodeId, node: &'a Node) -> Self {
         let (mut there, mut stays) = (Need::default(), Need::default());
         let mut coming = Vec::new();
         for id in attempts_on(node) {
@@ -145,7 +145,7 @@ impl<'a> Spare<'a> {
             if !(attempt.ended.is_some() || attempt.stop.is_some()) {
                 stays = both(stays, need);
             } else if leaves(state, links, attempt) {
-                coming.extend(held_by(node, id));
+                coming.extend(held_by((node_id, node), (id, attempt)));
             }
         }
         coming.sort_unstable();
@@ -175,9 +175,12 @@ pub(super) fn size(count: u32) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Returns the slots of `node` that are with `id` and promised to nobody else.
-pub(super) fn held_by(node: &Node, id: AttemptId) -> Vec<Slot> {
-    with_holder(node, Some(id))
+/// Returns the slots of a node that are an attempt's and promised to nobody else; not those of a stray of its number.
+pub(super) fn held_by(on: (NodeId, &Node), (id, attempt): (AttemptId, &Attempt)) -> Vec<Slot> {
+    let (node_id, node) = on;
+    let mut slots = with_holder(node, Some(id));
+    slots.retain(|slot| attempt.placement_of(node_id, *slot).is_some());
+    slots
 }
 
 fn with_holder(node: &Node, holder: Option<AttemptId>) -> Vec<Slot> {

@@ -188,7 +188,7 @@ fn helping(
     let mut on = vec![];
     for placement in &attempt.placements {
         let Some(spare) = idle.nodes.get(&placement.node) else { continue };
-        let slots = held_by(spare.node, id);
+        let slots = held_by((placement.node, spare.node), (id, attempt));
         if !slots.is_empty() {
             on.push((placement.node, slots, need(spare.node)));
         }
