@@ -41,6 +41,7 @@ impl Fact {
     fn weight(&self) -> usize {
         match &self.command {
             Command::Reports { reports, .. } => reports.len().max(1),
+            Command::Saves { saves, .. } => saves.len().max(1),
             _ => 1,
         }
     }
@@ -49,6 +50,7 @@ impl Fact {
     fn bytes(&self) -> usize {
         match &self.command {
             Command::Reports { reports, .. } => reports.iter().map(report_bytes).sum::<usize>() + FACT_BYTES,
+            Command::Saves { saves, .. } => saves.len() * FACT_BYTES + FACT_BYTES,
             Command::NodeFacts { facts, .. } => {
                 let trouble: usize = facts.trouble.iter().map(|line| line.len() + FIELD_BYTES).sum();
                 let gpu = |gpu: &GpuFacts| gpu.uuid.as_str().len() + gpu.model.as_str().len() + FACT_BYTES;

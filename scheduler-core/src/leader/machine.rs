@@ -6,10 +6,12 @@ use alloc::vec::Vec;
 use super::contact::{Contacts, Taken};
 use super::facts::{Fact, From, Outbox};
 use super::planning::Planning;
+use super::saves::Saves;
 use super::sends::Sends;
+use super::ticks::Ticks;
 use super::{Effect, Event, Session, Ticket};
 use crate::agent::Report;
-use crate::command::Command;
+use crate::command::{Command, Saved};
 use crate::decision::Plan;
 use crate::id::{NodeId, ReplicaId, Term};
 use crate::node::{Contact, Facts};
@@ -28,6 +30,8 @@ pub struct Leader {
     facts_ticket: Option<Ticket>,
     planning: Planning,
     sends: Sends,
+    saves: Saves,
+    ticks: Ticks,
     tickets: u64,
     armed: Option<Timestamp>,
 }
@@ -44,6 +48,8 @@ impl Leader {
             facts_ticket: None,
             planning: Planning::new(term),
             sends: Sends::new(state),
+            saves: Saves::default(),
+            ticks: Ticks::new(state),
             tickets: 0,
             armed: None,
         };
@@ -76,7 +82,10 @@ impl Leader {
                 self.heard(state, node, now);
                 self.facts(state, node, session, facts, now, &mut effects);
             }
-            Event::Saves { node, .. } => self.heard(state, node, now),
+            Event::Saves { node, session, saves } => {
+                self.heard(state, node, now);
+                self.saves(state, node, session, &saves, now);
+            }
             Event::Planned(plan) => self.planned(plan, &mut effects),
             Event::Committed { ticket } => self.committed(state, ticket, now, &mut effects),
             Event::Refused { ticket } => self.refused(ticket, now),
@@ -86,10 +95,17 @@ impl Leader {
         effects
     }
 
-    /// Returns the nodes that may get new work: what an explanation at the leader goes by.
+    /// Returns the nodes that may get new work, and the checkpoints that are newer than the committed ones: what an
+    /// explanation at the leader goes by.
     #[must_use]
     pub fn links(&self, state: &State, now: Timestamp) -> Links {
-        self.contacts.live(state, now)
+        self.contacts.live(state, now).with_saves(self.saves.newest(state))
+    }
+
+    fn saves(&mut self, state: &State, node: NodeId, session: Session, saves: &[Saved], now: Timestamp) {
+        if self.contacts.is_current(node, session) {
+            saves.iter().for_each(|said| self.saves.note(state, node, said, now));
+        }
     }
 
     fn heard(&mut self, state: &State, node: NodeId, now: Timestamp) {
@@ -103,6 +119,7 @@ impl Leader {
 
     fn applied(&mut self, state: &State, now: Timestamp, effects: &mut Vec<Effect>) {
         self.planning.changed(now);
+        self.ticks.applied(state);
         for node in self.sends.touched(state) {
             if self.contacts.is_known(node) && self.sends.is_due(state, node) {
                 effects.push(Effect::Send { node });
@@ -229,16 +246,26 @@ impl Leader {
             let back = verdict.back.into_iter().map(|node| Command::NodeBack { node });
             unreachable.chain(back).for_each(|command| self.propose_about(command));
         }
+        for (node, command) in self.saves.take(now) {
+            self.outbox.push(Fact { actor: Actor::Agent(node), command, from: From::Leader });
+        }
+        if self.ticks.take(now) {
+            let ticket = self.next_ticket();
+            effects.push(Effect::Propose { ticket, command: Box::new(Command::Batch(Vec::new())) });
+        }
         if let Some(command) = self.outbox.take(now) {
             let ticket = self.next_ticket();
             self.facts_ticket = Some(ticket);
             effects.push(Effect::Propose { ticket, command: Box::new(command) });
         }
-        let contacts = &self.contacts;
-        if let Some(links) = self.planning.begin(state, now, || contacts.live(state, now)) {
+        let (contacts, saves) = (&self.contacts, &self.saves);
+        let live = || contacts.live(state, now).with_saves(saves.newest(state));
+        if let Some(links) = self.planning.begin(state, now, live) {
+            self.saves.forget_ended(state);
             effects.push(Effect::Plan { view: Box::new(state.clone()), links, term: self.term });
         }
-        let next = [self.contacts.look_at(), self.outbox.due(), self.planning.due()];
+        let (silence, progress) = (self.contacts.look_at(), self.saves.due());
+        let next = [silence, self.outbox.due(), self.planning.due(), progress, self.ticks.due()];
         let next = next.into_iter().flatten().min();
         if next != self.armed {
             effects.extend(next.map(Effect::WakeAt));

@@ -6,8 +6,11 @@ use super::Ticket;
 use super::facts::RETRY;
 use crate::decision::Plan;
 use crate::id::{LogIndex, NodeId, Term};
-use crate::plan::{Links, next_opening, shut};
+use crate::job::Attempt;
+use crate::plan::{Links, has_waiting, next_opening, shut};
+use crate::spec::Tier;
 use crate::state::State;
+use crate::table::digest_of;
 use crate::unit::{Span, Timestamp};
 
 /// From the first change to the plan, so that changes that come together are seen together.
@@ -29,6 +32,8 @@ struct Inputs {
     line: u64,
     nodes: u64,
     budgets: u64,
+    /// Who leaves: their GPUs come free.
+    leaving: u64,
     open: BTreeSet<NodeId>,
     is_safe: bool,
 }
@@ -40,10 +45,37 @@ impl Inputs {
             line: state.line.digest(),
             nodes: state.nodes.digest(),
             budgets: state.budgets.digest(),
+            leaving: leaving(state),
             open: open.map(|(id, _)| *id).collect(),
             is_safe: state.meta.safe_mode.is_some(),
         }
     }
+}
+
+fn leaving(state: &State) -> u64 {
+    let leaves = state.attempts.iter().filter(|(_, a)| a.stop.is_some() || a.ended.is_some());
+    leaves.fold(0, |sum, (id, attempt)| {
+        sum.rotate_left(1).wrapping_add(digest_of(&(id, attempt.ended.is_some())))
+    })
+}
+
+/// Returns when time alone lets somebody start who waits: a node is tried again, somebody's protection ends; and while
+/// a funded job waits and somebody may be interrupted, `recheck` after the last plan, since use moves all the time.
+fn next_look(state: &State, planned_at: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    if state.line.is_empty() {
+        return next_opening(state, now);
+    }
+    let ends = state.attempts.values().filter(|attempt| lives(attempt)).filter_map(Attempt::protected_until);
+    let is_interruptible =
+        |attempt: &Attempt| lives(attempt) && attempt.tier == Tier::Funded && !attempt.is_protected(now);
+    let may_move = has_waiting(state, Tier::Funded) && state.attempts.values().any(is_interruptible);
+    let recheck = may_move.then(|| planned_at.plus(state.meta.settings.recheck));
+    let next_end = ends.filter(|until| now < *until).min();
+    [next_opening(state, now), next_end, recheck].into_iter().flatten().min()
+}
+
+fn lives(attempt: &Attempt) -> bool {
+    attempt.ended.is_none() && attempt.stop.is_none()
 }
 
 /// The leader's side of planning.
@@ -54,13 +86,15 @@ pub(super) struct Planning {
     due: Option<Timestamp>,
     /// What the last plan was made from.
     seen: Option<Inputs>,
-    /// When a node's backoff ends next.
-    opening: Option<Timestamp>,
+    /// When it was made.
+    planned_at: Timestamp,
+    /// When time alone lets somebody start next.
+    look_at: Option<Timestamp>,
 }
 
 impl Planning {
     pub(super) fn new(term: Term) -> Self {
-        Self { term, stage: Stage::Idle, due: None, seen: None, opening: None }
+        Self { term, stage: Stage::Idle, due: None, seen: None, planned_at: Timestamp::ZERO, look_at: None }
     }
 
     /// Something changed.
@@ -71,7 +105,7 @@ impl Planning {
     /// Returns when there is something to do.
     pub(super) fn due(&self) -> Option<Timestamp> {
         let plan = self.due.filter(|_| self.stage == Stage::Idle);
-        [plan, self.opening].into_iter().flatten().min()
+        [plan, self.look_at.filter(|_| self.stage == Stage::Idle)].into_iter().flatten().min()
     }
 
     /// Returns the links to plan with, if a plan is to be made now, from `state`. A change that nobody could start by
@@ -82,16 +116,20 @@ impl Planning {
         now: Timestamp,
         live: impl FnOnce() -> Links,
     ) -> Option<Links> {
-        if self.opening.is_some_and(|at| at <= now) {
-            self.opening = None;
+        if self.stage != Stage::Idle {
+            return None;
+        }
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.look_at = None;
+            self.seen = None;
             self.changed(now);
         }
-        if self.stage != Stage::Idle || self.due.is_none_or(|due| now < due) {
+        if self.due.is_none_or(|due| now < due) {
             return None;
         }
         self.due = None;
-        // Each change is followed by this, so the end of a new backoff is known in time.
-        self.opening = next_opening(state, now);
+        // Each change is followed by this, so the end of a new backoff or protection is known in time.
+        self.look_at = next_look(state, self.planned_at, now);
         if state.line.is_empty() {
             return None;
         }
@@ -101,6 +139,8 @@ impl Planning {
             return None;
         }
         self.seen = Some(inputs);
+        self.planned_at = now;
+        self.look_at = next_look(state, now, now);
         self.stage = Stage::Thinking(state.meta.index);
         Some(links)
     }

@@ -276,6 +276,11 @@ impl<'a> Line<'a> {
     }
 }
 
+/// Whether any job of `tier` waits.
+pub(crate) fn has_waiting(state: &State, tier: Tier) -> bool {
+    !leaves(state, tier).is_empty()
+}
+
 /// Returns, for each budget with jobs of `tier` in line, the place before the first of them.
 fn leaves(state: &State, tier: Tier) -> Vec<InLine> {
     let mut leaves = Vec::new();

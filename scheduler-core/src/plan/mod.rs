@@ -29,6 +29,6 @@ pub use links::Links;
 pub use round::plan;
 
 pub(crate) use class::{Ask, Class};
-pub(crate) use line::Line;
+pub(crate) use line::{Line, has_waiting};
 pub(crate) use round::pools;
 pub(crate) use walk::walk;

@@ -95,7 +95,11 @@ fn value<'a>(words: &[&'a str], key: &str) -> Option<&'a str> {
 
 fn hours(text: &str) -> Span {
     let number = |unit: char| text.trim_end_matches(unit).parse().expect("a time like 2h or 30m");
-    if text.ends_with('m') { Span::from_mins(number('m')) } else { Span::from_hours(number('h')) }
+    match text.chars().last() {
+        Some('s') => Span::from_secs(number('s')),
+        Some('m') => Span::from_mins(number('m')),
+        _ => Span::from_hours(number('h')),
+    }
 }
 
 impl Lab {

@@ -4,14 +4,14 @@
 //! `state ...` changes what is applied, as an entry would, and the next event is handled with it.
 
 use scheduler_core::agent::{RankEvent, Report};
-use scheduler_core::command::Command;
+use scheduler_core::command::{Command, Saved};
 use scheduler_core::decision::Plan;
 use scheduler_core::id::{AttemptId, AttemptNo, Generation, JobId, LogIndex, NodeId, Rank, ReplicaId, Term};
-use scheduler_core::job::{Attempt, Phase, Placement};
+use scheduler_core::job::{Attempt, Phase, Placement, Stop, StopCause};
 use scheduler_core::leader::{Effect, Event, Leader, Session, Ticket};
 use scheduler_core::node::Contact;
 use scheduler_core::plan::{Links, plan};
-use scheduler_core::state::{InLine, State};
+use scheduler_core::state::{InLine, State, Timer};
 use scheduler_core::unit::{MilliGpus, Span, Timestamp};
 
 use crate::lab::{NOW, label, name, state};
@@ -86,6 +86,18 @@ impl Script {
                 }
                 Event::Facts { node, session: session(2), facts }
             }
+            "saves" => Event::Saves {
+                node: self.node(words[1]),
+                session: session(2),
+                saves: vec![Saved {
+                    attempt: AttemptId {
+                        job: JobId::new(words[3].parse().expect("a number")),
+                        no: AttemptNo::new(1),
+                    },
+                    saved_at: words.contains(&"saved").then_some(self.now),
+                    signed_at: words.contains(&"signed").then_some(self.now),
+                }],
+            },
             "planned" => Event::Planned(self.plan(words.get(1).map_or(TERM, |_| Term::new(2)))),
             "commit" => Event::Committed { ticket: ticket() },
             "refuse" => Event::Refused { ticket: ticket() },
@@ -121,8 +133,31 @@ impl Script {
                 self.place(id, node);
             }
             "noted" => {}
+            "stop" => {
+                let cause = StopCause::Unwanted;
+                let stop = Stop { at: self.now, cause, grace: Span::from_secs(30) };
+                self.attempt(words[1]).stop = Some(stop);
+            }
+            "saved" => {
+                let now = self.now;
+                let attempt = self.attempt(words[1]);
+                (attempt.saved_at, attempt.signed_at) = (Some(now), Some(now));
+            }
+            "due" => {
+                let at = NOW.plus(Span::from_millis(words[1].parse().expect("milliseconds")));
+                self.state.timers.insert((at, Timer::Drain(NodeId::new(1))), ());
+            }
+            "happened" => {
+                let first = *self.state.timers.first().expect("there is one").0;
+                self.state.timers.remove(&first);
+            }
             other => panic!("no such change: {other}"),
         }
+    }
+
+    fn attempt(&mut self, job: &str) -> &mut Attempt {
+        let id = AttemptId { job: JobId::new(job.parse().expect("a number")), no: AttemptNo::new(1) };
+        self.state.attempts.get_mut(&id).expect("it runs")
     }
 
     fn contact(&mut self, node: &str, contact: Contact) {
@@ -185,7 +220,11 @@ impl Script {
             Effect::Plan { view, links, term } => {
                 assert_eq!(term, TERM);
                 let linked: Vec<String> = links.nodes().map(|id| node(&id)).collect();
-                let text = format!("plan on {}", linked.join("+"));
+                let saved = |id: &AttemptId| Some((id.job, links.saved_at(*id)?.since(NOW).as_millis()));
+                let saves = self.state.attempts.keys().filter_map(saved);
+                let saves: Vec<String> =
+                    saves.map(|(job, at)| format!(" knowing {job} saved +{at}")).collect();
+                let text = format!("plan on {}{}", linked.join("+"), saves.join(","));
                 self.asked = Some((*view, links));
                 text
             }
@@ -202,6 +241,16 @@ impl Script {
     fn command(&self, command: &Command) -> String {
         let node = |id: &NodeId| self.state.nodes.get(id).expect("a known node").name.to_string();
         match command {
+            Command::Batch(commands) if commands.is_empty() => "the time".to_owned(),
+            Command::Saves { saves, .. } => {
+                let at = |at: Option<Timestamp>| {
+                    at.map_or("-".to_owned(), |at| format!("+{}", at.since(NOW).as_millis()))
+                };
+                let one = |said: &Saved| {
+                    format!("{} saved {} signed {}", said.attempt.job, at(said.saved_at), at(said.signed_at))
+                };
+                saves.iter().map(one).collect::<Vec<_>>().join("+")
+            }
             Command::Batch(commands) => {
                 let shown: Vec<String> = commands.iter().map(|(_, command)| self.command(command)).collect();
                 shown.join(" & ")
@@ -296,7 +345,7 @@ fn only_one_plan_is_under_way_and_only_a_change_asks_for_another() {
          state noted
          +11 applied
          +12 planned => wake +21
-         +21 woke => wake +20000
+         +21 woke => wake +10010
          state unreachable n1
          +30 applied => wake +40",
     );
@@ -366,4 +415,101 @@ fn many_nodes_silent_at_once_are_not_called_unreachable() {
         "+119000 beat n3 => propose 1: unreachable n4 & unreachable n5 & unreachable n6 & unreachable n7";
     script += " & unreachable n8\n";
     check(&lab, &script);
+}
+
+/// Somebody waits for what `b` has, which is protected for ten seconds more.
+const PROTECTED: &str = "node n1 2 h100\nbudget a 50\nbudget b 50
+    runs 90.1 b 2 n1 0-1 for=60m min=3610s\njob 1 a 2";
+
+#[test]
+fn the_end_of_a_protection_is_a_reason_to_plan_while_somebody_waits() {
+    check(
+        PROTECTED,
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         +10 woke => plan on n1, wake +20000
+         +11 planned => wake +10000
+         +10000 woke => wake +10010
+         +10010 woke => plan on n1, wake +20000
+         +10011 planned",
+    );
+}
+
+#[test]
+fn rights_are_judged_again_by_time_alone_only_while_a_funded_job_waits_for_somebody() {
+    let interruptible = "node n1 2 h100\nbudget a 50\nbudget b 50\nruns 90.1 b 2 n1 0-1 for=60m";
+    check(
+        &format!("{interruptible}\njob 1 a 2"),
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         +10 woke => plan on n1, wake +20000
+         +11 planned => wake +10010
+         +10010 woke => wake +10020
+         +10020 woke => plan on n1, wake +20000",
+    );
+    for waits in ["", "job 1 a 2 free"] {
+        let plans = if waits.is_empty() { "wake +20000" } else { "plan on n1, wake +20000" };
+        check(
+            &format!("{interruptible}\n{waits}"),
+            &format!("up n1 7\nfacts n1 7 => send n1, wake +10\n+10 woke => {plans}"),
+        );
+    }
+}
+
+#[test]
+fn what_comes_free_is_a_reason_to_plan() {
+    check(
+        PROTECTED,
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         +10 woke => plan on n1, wake +20000
+         +11 planned => wake +10000
+         state stop 90
+         +20 applied => send n1, wake +30
+         +30 woke => plan on n1, wake +20000
+         +31 planned => propose 1: start 1",
+    );
+}
+
+#[test]
+fn the_first_sign_is_written_at_once_and_checkpoints_once_a_minute() {
+    check(
+        PROTECTED,
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         +5 saves n1 6 90 saved
+         +10 woke => plan on n1, wake +20000
+         +11 planned => wake +10000
+         +20 saves n1 7 90 signed => propose 1: 90 saved - signed +20
+         +21 commit 1 => wake +31
+         +31 woke => wake +10000
+         +5000 saves n1 7 90 saved
+         +6000 saves n1 7 90 saved
+         +10000 woke => wake +10010
+         +10010 woke => plan on n1 knowing 90 saved +6000, wake +20000
+         +10011 planned
+         +15000 beat n1
+         +30000 beat n1 => wake +30010
+         +45000 beat n1 => plan on n1 knowing 90 saved +6000, wake +50000
+         +60020 woke => propose 2: 90 saved +6000 signed +20, wake +65000",
+    );
+}
+
+#[test]
+fn what_changes_by_time_alone_gets_its_entry() {
+    check(
+        "node n1 2 h100\nbudget a 100",
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         +10 woke => wake +20000
+         state due 500
+         +12 applied => wake +22
+         +22 woke => wake +500
+         +500 woke => propose 1: the time, wake +1500
+         +600 refuse 1
+         +1500 woke => propose 2: the time, wake +2500
+         state happened
+         +1501 applied => wake +1511
+         +1511 woke => wake +20000",
+    );
 }

@@ -1,0 +1,112 @@
+//! What ranks said of their progress. It lives here: the log has the first sign of each attempt, then its newest
+//! checkpoint once a minute; a decision carries as evidence what it counted.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::command::{Command, Saved};
+use crate::id::{AttemptId, NodeId};
+use crate::job::Attempt;
+use crate::state::State;
+use crate::unit::{Span, Timestamp};
+
+/// Of an attempt one entry in this time.
+const EVERY: Span = Span::from_mins(1);
+/// The most attempts that are remembered: more than run on 100,000 GPUs.
+const KNOWN_MAX: usize = 100_000;
+/// The most reports of one command.
+const COMMAND_MAX: usize = 256;
+
+/// The newest of each attempt, and when it is due in the log.
+#[derive(Debug, Default)]
+pub(super) struct Saves {
+    known: BTreeMap<AttemptId, Known>,
+    due: BTreeSet<(Timestamp, AttemptId)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    node: NodeId,
+    saved_at: Option<Timestamp>,
+    signed_at: Option<Timestamp>,
+    /// When it was proposed last.
+    told_at: Option<Timestamp>,
+    due: Option<Timestamp>,
+}
+
+impl Saves {
+    /// Takes what a rank on `node` said; nothing of an attempt that has ended or is not there, nothing from the future.
+    pub(super) fn note(&mut self, state: &State, node: NodeId, said: &Saved, now: Timestamp) {
+        let id = said.attempt;
+        let is_here =
+            |attempt: &&Attempt| attempt.ended.is_none() && attempt.placements.iter().any(|p| p.node == node);
+        let Some(attempt) = state.attempts.get(&id).filter(is_here) else { return };
+        if !self.known.contains_key(&id) && self.known.len() >= KNOWN_MAX {
+            self.forget_ended(state);
+            if self.known.len() >= KNOWN_MAX {
+                return;
+            }
+        }
+        let fresh = Known { node, saved_at: None, signed_at: None, told_at: None, due: None };
+        let known = self.known.entry(id).or_insert(fresh);
+        let saved_at = said.saved_at.map(|at| at.min(now));
+        let is_newer = saved_at > known.saved_at.max(attempt.saved_at);
+        let is_first = attempt.signed_at.is_none() && known.signed_at.is_none();
+        if is_newer {
+            known.saved_at = saved_at;
+        }
+        let sign = said.signed_at.or(saved_at).map(|at| at.min(now)).filter(|_| is_first);
+        known.signed_at = known.signed_at.or(sign);
+        let at = match (sign.is_some(), is_newer) {
+            (true, _) => now,
+            (false, true) => known.told_at.map_or(now, |told| told.plus(EVERY)),
+            (false, false) => return,
+        };
+        if known.due.is_none_or(|due| at < due) {
+            if let Some(due) = known.due.replace(at) {
+                self.due.remove(&(due, id));
+            }
+            self.due.insert((at, id));
+        }
+    }
+
+    /// Returns when something is due in the log.
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Returns what is due, by node.
+    pub(super) fn take(&mut self, now: Timestamp) -> Vec<(NodeId, Command)> {
+        let mut by_node: BTreeMap<NodeId, Vec<Saved>> = BTreeMap::new();
+        while let Some((at, id)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            self.due.remove(&(at, id));
+            let Some(known) = self.known.get_mut(&id) else { continue };
+            known.due = None;
+            known.told_at = Some(now);
+            let saved = Saved { attempt: id, saved_at: known.saved_at, signed_at: known.signed_at };
+            by_node.entry(known.node).or_default().push(saved);
+        }
+        let parts = |(node, saves): (NodeId, Vec<Saved>)| {
+            let parts: Vec<Command> =
+                saves.chunks(COMMAND_MAX).map(|part| Command::Saves { node, saves: part.to_vec() }).collect();
+            parts.into_iter().map(move |command| (node, command))
+        };
+        by_node.into_iter().flat_map(parts).collect()
+    }
+
+    /// Returns the newest checkpoint of each attempt that lives.
+    pub(super) fn newest(&self, state: &State) -> BTreeMap<AttemptId, Timestamp> {
+        let live = self.known.iter().filter(|(id, _)| lives(state, **id));
+        live.filter_map(|(id, known)| Some((*id, known.saved_at?))).collect()
+    }
+
+    /// Drops what is known of attempts that have ended: their end had the newest with it.
+    pub(super) fn forget_ended(&mut self, state: &State) {
+        self.known.retain(|id, _| lives(state, *id));
+        self.due.retain(|(_, id)| lives(state, *id));
+    }
+}
+
+fn lives(state: &State, id: AttemptId) -> bool {
+    state.attempts.get(&id).is_some_and(|attempt| attempt.ended.is_none())
+}
