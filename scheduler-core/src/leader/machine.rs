@@ -249,7 +249,7 @@ impl Leader {
         for (node, command) in self.saves.take(now) {
             self.outbox.push(Fact { actor: Actor::Agent(node), command, from: From::Leader });
         }
-        if self.ticks.take(now) {
+        if self.ticks.take(state, now) {
             let ticket = self.next_ticket();
             effects.push(Effect::Propose { ticket, command: Box::new(Command::Batch(Vec::new())) });
         }

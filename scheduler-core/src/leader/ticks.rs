@@ -3,6 +3,7 @@
 
 use alloc::collections::BTreeSet;
 
+use crate::lifecycle::drain;
 use crate::state::{State, Timer};
 use crate::table::Table;
 use crate::unit::{Span, Timestamp};
@@ -20,7 +21,7 @@ pub(super) struct Ticks {
 
 impl Ticks {
     pub(super) fn new(state: &State) -> Self {
-        let due = state.timers.keys().filter(|(_, timer)| matters(state, timer)).copied().collect();
+        let due = state.timers.keys().filter(|(_, timer)| may_matter(timer)).copied().collect();
         Self { timers: state.timers.clone(), due, not_before: Timestamp::ZERO }
     }
 
@@ -32,7 +33,7 @@ impl Ticks {
             }
         }
         for (key, ()) in state.timers.touched_since(&self.timers) {
-            if matters(state, &key.1) {
+            if may_matter(&key.1) {
                 self.due.insert(*key);
             }
         }
@@ -45,25 +46,39 @@ impl Ticks {
     }
 
     /// Returns whether an entry is to be proposed now.
-    pub(super) fn take(&mut self, now: Timestamp) -> bool {
-        let is_due = self.due().is_some_and(|due| due <= now);
-        if is_due {
-            self.not_before = now.plus(ASK_EVERY);
+    pub(super) fn take(&mut self, state: &State, now: Timestamp) -> bool {
+        if self.due().is_none_or(|due| now < due) {
+            return false;
         }
-        is_due
+        // Whatever has come without mattering does not later: who is unprotected leaves at once when a drain is ordered.
+        while let Some((at, timer)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            if matters(state, &timer) {
+                self.not_before = now.plus(ASK_EVERY);
+                return true;
+            }
+            self.due.remove(&(at, timer));
+        }
+        false
     }
 }
 
-/// Whether a timer changes more than what is read with the time anyway. An attempt leaves a node that is drained when
-/// its protection ends; elsewhere the plan looks at the time itself, as it does for nodes that were backed off.
+/// Whether a timer may change more than what is read with the time anyway, as nodes that were backed off are by the plan.
+fn may_matter(timer: &Timer) -> bool {
+    match timer {
+        Timer::StartBy(_) | Timer::Release(_) | Timer::Drain(_) | Timer::ProtectionOver(_) => true,
+        Timer::BackoffOver(_) | Timer::JoinToken(_) | Timer::Request(_) => false,
+    }
+}
+
+/// Whether it does: an attempt leaves a node that is drained when its protection ends.
 fn matters(state: &State, timer: &Timer) -> bool {
     match timer {
-        Timer::StartBy(_) | Timer::Release(_) | Timer::Drain(_) => true,
-        Timer::ProtectionOver(id) => state.attempts.get(id).is_some_and(|attempt| {
-            let mut nodes =
-                attempt.placements.iter().filter_map(|placement| state.nodes.get(&placement.node));
-            nodes.any(|node| node.drain.is_some())
-        }),
-        Timer::BackoffOver(_) | Timer::JoinToken(_) | Timer::Request(_) => false,
+        Timer::ProtectionOver(attempt) => drain::concerns(state, *attempt),
+        Timer::StartBy(_)
+        | Timer::Release(_)
+        | Timer::Drain(_)
+        | Timer::BackoffOver(_)
+        | Timer::JoinToken(_)
+        | Timer::Request(_) => true,
     }
 }
