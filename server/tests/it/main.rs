@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a missing value is the failure")]
 
 mod founding;
+mod giving_way;
 mod life;
 mod limits;
 mod links;
