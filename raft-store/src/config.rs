@@ -102,7 +102,7 @@ impl Config {
             timing: Timing::STEADY,
             snapshot_every: 50_000,
             keep_behind_snapshot: 20_000,
-            snapshot_rate: 64 << 20,
+            snapshot_rate: 32 << 20,
         }
     }
 }

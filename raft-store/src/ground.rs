@@ -151,7 +151,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
         let target = to.join(file.file_name());
         if file.file_type().expect("a type").is_dir() {
             copy(&file.path(), &target);
-        } else {
+        } else if file.file_name() != "reserve" {
             fs::copy(file.path(), target).expect("a copy");
         }
     }

@@ -39,7 +39,7 @@ pub(crate) enum Room {
 pub(crate) const LEAST: u64 = 2 << 20;
 /// The reserve: a sixteenth of the disk within these bounds.
 const RESERVE_MIN: u64 = 4 << 20;
-const RESERVE_MAX: u64 = 32 << 20;
+const RESERVE_MAX: u64 = 16 << 20;
 /// Free space is looked at this often.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ReplicaId;
 use crate::log::LogStore;
-use crate::record::{Position, Vote};
+use crate::record::Position;
 
 /// What a replica holds, or was known to hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,7 +90,8 @@ impl Standing {
 impl Held {
     /// Looks at a log.
     pub(crate) fn of(log: &LogStore) -> Self {
-        Self { term: log.vote().map_or(0, |vote: Vote| vote.term), last: log.state().last }
+        let (vote, state) = log.vote_and_state();
+        Self { term: vote.map_or(0, |vote| vote.term), last: state.last }
     }
 }
 

@@ -107,9 +107,16 @@ impl LogStore {
         self.tail().vote()
     }
 
-    /// Returns the vote that is on disk.
-    pub(crate) fn durable_vote(&self) -> Option<Vote> {
-        self.tail().durable_vote()
+    /// Returns vote and extent as of one moment: a later leader's vote is there before the log is shortened for it.
+    pub(crate) fn vote_and_state(&self) -> (Option<Vote>, State) {
+        let tail = self.tail();
+        (tail.vote(), tail.state())
+    }
+
+    /// Returns the vote that is on disk, unless another is about to be.
+    pub(crate) fn settled_vote(&self) -> Option<Vote> {
+        let tail = self.tail();
+        tail.durable_vote().filter(|vote| tail.vote() == Some(*vote))
     }
 
     /// Whether appended entries are not durable yet.

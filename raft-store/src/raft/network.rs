@@ -215,17 +215,28 @@ impl Peer {
     ) -> Result<SnapshotResponse<C>, Status> {
         let link = self.bulk.as_ref().map_err(Clone::clone)?;
         let mut client = link.client(self.parties).await?;
-        let header = SnapshotHeader {
+        let mut header = SnapshotHeader {
             address: self.parties.address(),
             vote: Some(wire::to_vote(vote)),
             description: seal_description(snapshot.snapshot.description()).into(),
+            from_chunk: 0,
         };
+        header.from_chunk = match client.snapshot_progress(header.clone()).await {
+            Ok(reply) => reply.into_inner().chunks,
+            // A replica of a version before this call existed starts anew.
+            Err(status) if status.code() == Code::Unimplemented => 0,
+            Err(status) => {
+                link.failed(&status);
+                return Err(status);
+            }
+        };
+        let from_chunk = header.from_chunk;
         let (parts, queue) = tokio::sync::mpsc::channel(8);
         // Reading is disk work; it ends early when the call does, since the queue is then closed.
         let reading = tokio::task::spawn_blocking(move || {
             let part = SnapshotPart { part: Some(snapshot_part::Part::Header(header)) };
             let mut going = parts.blocking_send(part).is_ok();
-            for at in 0..snapshot.snapshot.description().chunks {
+            for at in from_chunk..snapshot.snapshot.description().chunks {
                 if !going {
                     return Ok(());
                 }

@@ -178,7 +178,7 @@ impl Inner {
     /// not yet on disk.
     pub(crate) fn follows_while_disk_is_busy(&self, vote: Vote) -> bool {
         self.stores()
-            .is_some_and(|stores| stores.log.has_waiting() && stores.log.durable_vote() == Some(vote))
+            .is_some_and(|stores| stores.log.has_waiting() && stores.log.settled_vote() == Some(vote))
     }
 
     /// Returns how many bytes of entries wait for the disk.

@@ -1,7 +1,11 @@
 //! Snapshots: the newest two, in chunks, in a database of their own.
 //!
 //! A snapshot is written chunk by chunk and synced; only then is its description written and synced. What has
-//! no description is not there, and is removed at the next opening.
+//! no description is not there, and is removed at the next opening. One exception: the snapshot that is being
+//! received from another replica is noted when its first chunk comes, and is gone on with after an interruption.
+//!
+//! Chunks are removed on a thread of their own: the last to let go of a snapshot may be a worker that sends
+//! heartbeats.
 
 mod reader;
 mod writer;
@@ -12,8 +16,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
 
 use crate::engine::{self, Change, Engine, SledEngine};
 use crate::envelope::{self, Kind, Label};
@@ -48,6 +54,12 @@ struct Shared {
     named: Mutex<BTreeMap<Number, Description>>,
     /// Snapshots being read; their chunks stay until the reading ends.
     reading: Mutex<BTreeMap<Number, usize>>,
+    /// What is being received from another replica, whole or not yet.
+    partial: Mutex<Option<(Number, Description)>>,
+    /// Whether somebody writes to it.
+    is_receiving: AtomicBool,
+    /// Where numbers go whose chunks may be of no more use.
+    released: Sender<Number>,
 }
 
 /// A snapshot that is there to be read. It stays readable while the value lives.
@@ -100,6 +112,9 @@ impl SnapshotStore {
                 Err(error) => tracing::error!("the description of snapshot {number} is damaged: {error}"),
             }
         }
+        let partial = read_partial(engine.as_ref()).map_err(OpenError::Io)?;
+        numbers.extend(partial.iter().map(|(number, _)| *number));
+        let (released, numbers_released) = channel();
         let shared = Shared {
             engine,
             gauge,
@@ -107,8 +122,16 @@ impl SnapshotStore {
             next: AtomicU64::new(numbers.iter().max().map_or(1, |number| number + 1)),
             named: Mutex::new(named),
             reading: Mutex::default(),
+            partial: Mutex::new(partial),
+            is_receiving: AtomicBool::new(false),
+            released,
         };
         let store = Self { shared: Arc::new(shared) };
+        let weak = Arc::downgrade(&store.shared);
+        thread::Builder::new()
+            .name("raft-sweep".into())
+            .spawn(move || sweep_released(&weak, &numbers_released))
+            .map_err(OpenError::Io)?;
         store.drop_damaged().map_err(OpenError::Io)?;
         store.drop_old().map_err(OpenError::Io)?;
         Ok(store)
@@ -124,6 +147,36 @@ impl SnapshotStore {
     /// Starts to write a snapshot.
     pub(crate) fn create(&self) -> SnapshotWriter {
         SnapshotWriter::new(self.clone(), self.shared.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Starts to receive a snapshot from another replica, or goes on where it was interrupted. One at a time.
+    pub(crate) fn receive(&self, description: &Description) -> io::Result<SnapshotWriter> {
+        let turn = Turn::take(self)?;
+        let known = lock(&self.shared.partial).clone();
+        match known {
+            Some((number, known)) if known == *description => SnapshotWriter::resume(turn, number),
+            known => {
+                let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
+                let key = keys::partial(number);
+                let mut changes = vec![Change::Put { key, value: seal_description(description) }];
+                changes.extend(known.iter().map(|(old, _)| Change::Delete { key: keys::partial(*old) }));
+                // Chunks are written after it, and no crash keeps them without it.
+                self.shared.engine.write(changes)?;
+                *lock(&self.shared.partial) = Some((number, description.clone()));
+                if let Some((old, _)) = known {
+                    self.let_go(old);
+                }
+                SnapshotWriter::resume(turn, number)
+            }
+        }
+    }
+
+    /// Forgets what was being received: it is not what was promised.
+    pub(crate) fn abandon(&self) -> io::Result<()> {
+        let Some((number, _)) = lock(&self.shared.partial).take() else { return Ok(()) };
+        self.shared.engine.write(vec![Change::Delete { key: keys::partial(number) }])?;
+        self.let_go(number);
+        Ok(())
     }
 
     /// Makes a staged snapshot readable. It is not there yet: a crash forgets it.
@@ -142,9 +195,14 @@ impl SnapshotStore {
         let key = keys::description(handle.number);
         let value = seal_description(&handle.description);
         self.shared.engine.sync()?;
-        self.shared.engine.write(vec![Change::Put { key, value }])?;
+        let mut changes = vec![Change::Put { key, value }];
+        if lock(&self.shared.partial).as_ref().is_some_and(|(number, _)| *number == handle.number) {
+            changes.push(Change::Delete { key: keys::partial(handle.number) });
+        }
+        self.shared.engine.write(changes)?;
         self.shared.engine.sync()?;
         self.named().insert(handle.number, handle.description.clone());
+        lock(&self.shared.partial).take_if(|(number, _)| *number == handle.number);
         self.drop_old()?;
         Ok(handle)
     }
@@ -179,15 +237,18 @@ impl SnapshotStore {
     }
 
     fn drop_old(&self) -> io::Result<()> {
-        let mut named = self.named();
-        let mut order: Vec<_> = named.iter().map(|(number, found)| (found.last, *number)).collect();
-        order.sort_unstable();
-        let surplus = order.len().saturating_sub(KEPT);
-        for (_, number) in order.into_iter().take(surplus) {
-            named.remove(&number);
+        // No lock is held while the engine writes: workers of the consensus look for the newest snapshot.
+        let surplus = {
+            let mut named = self.named();
+            let mut order: Vec<_> = named.iter().map(|(number, found)| (found.last, *number)).collect();
+            order.sort_unstable();
+            order.truncate(order.len().saturating_sub(KEPT));
+            order.retain(|(_, number)| named.remove(number).is_some());
+            order
+        };
+        for (_, number) in surplus {
             self.shared.engine.write(vec![Change::Delete { key: keys::description(number) }])?;
         }
-        drop(named);
         self.sweep()
     }
 
@@ -206,7 +267,9 @@ impl SnapshotStore {
     }
 
     fn is_in_use(&self, number: Number) -> bool {
-        self.named().contains_key(&number) || lock(&self.shared.reading).contains_key(&number)
+        self.named().contains_key(&number)
+            || lock(&self.shared.reading).contains_key(&number)
+            || lock(&self.shared.partial).as_ref().is_some_and(|(partial, _)| *partial == number)
     }
 
     fn remove_chunks(&self, number: Number) -> io::Result<()> {
@@ -234,12 +297,55 @@ impl SnapshotStore {
             }
         }
         drop(reading);
-        if !self.is_in_use(number)
-            && let Err(cause) = self.remove_chunks(number)
+        self.let_go(number);
+    }
+
+    fn let_go(&self, number: Number) {
+        // The sweeper ends with the store: then the next opening sweeps.
+        let _ = self.shared.released.send(number);
+    }
+}
+
+/// The one who may write what is being received.
+struct Turn {
+    store: SnapshotStore,
+}
+
+impl Turn {
+    fn take(store: &SnapshotStore) -> io::Result<Self> {
+        if store.shared.is_receiving.swap(true, Ordering::Acquire) {
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another snapshot is being received"));
+        }
+        Ok(Self { store: store.clone() })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.store.shared.is_receiving.store(false, Ordering::Release);
+    }
+}
+
+fn sweep_released(store: &Weak<Shared>, released: &Receiver<Number>) {
+    while let Ok(number) = released.recv() {
+        let Some(shared) = store.upgrade() else { return };
+        let store = SnapshotStore { shared };
+        if !store.is_in_use(number)
+            && let Err(cause) = store.remove_chunks(number)
         {
             tracing::warn!("failed to remove a snapshot that is no longer needed: {cause}");
         }
     }
+}
+
+/// Returns what was being received when the store was last open. A damaged note is as none.
+fn read_partial(engine: &dyn Engine) -> io::Result<Option<(Number, Description)>> {
+    let mut notes = engine.scan(b"p", b"q", usize::MAX)?;
+    let newest = notes.pop();
+    for (key, _) in notes {
+        engine.write(vec![Change::Delete { key }])?;
+    }
+    Ok(newest.and_then(|(key, value)| keys::number(&key).zip(open_description(&value).ok())))
 }
 
 impl Handle {
@@ -282,7 +388,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `c` number part: a chunk; `d` number: a description.
+/// `c` number part: a chunk; `d` number: a description; `p` number: the description of what is being received.
 mod keys {
     use super::Number;
 
@@ -292,6 +398,10 @@ mod keys {
 
     pub(super) fn description(number: Number) -> Vec<u8> {
         [b"d".as_slice(), &number.to_be_bytes()].concat()
+    }
+
+    pub(super) fn partial(number: Number) -> Vec<u8> {
+        [b"p".as_slice(), &number.to_be_bytes()].concat()
     }
 
     pub(super) fn number(key: &[u8]) -> Option<Number> {

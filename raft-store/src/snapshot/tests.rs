@@ -1,5 +1,7 @@
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::engine::disk_model::{Disk, Keep};
@@ -78,7 +80,11 @@ fn a_snapshot_being_read_outlives_its_successors() {
     }
     assert_eq!(read(&first).expect("its chunks stay"), content(1, CHUNK_BYTES * 2));
     drop(first);
-    assert_eq!(chunks(&engine), 2);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while chunks(&engine) != 2 {
+        assert!(Instant::now() < deadline, "its chunks go with its last reader");
+        thread::yield_now();
+    }
 }
 
 #[test]
@@ -118,4 +124,68 @@ fn any_damaged_chunk_turns_to_the_snapshot_before() {
         let found = store(&engine).newest().expect("the older one is good");
         assert_eq!(found.description().last, Some(Position { term: 1, index: 1 }));
     }
+}
+
+/// A snapshot that lies with another replica: its description and its chunks as they are sent.
+fn sent(index: u64, content: &[u8]) -> (Description, Vec<Vec<u8>>) {
+    let handle = add(&store(&memory()), index, content);
+    let description = handle.description().clone();
+    let chunks = (0..description.chunks).map(|at| handle.chunk(at).expect("it is there")).collect();
+    (description, chunks)
+}
+
+#[test]
+fn an_interrupted_transfer_goes_on_where_any_power_cut_left_it() {
+    let whole = content(5, CHUNK_BYTES * 4 + 9);
+    let (description, chunks) = sent(9, &whole);
+    let disk = Disk::default();
+    let snapshots = store(&on(&disk));
+    let mut writer = snapshots.receive(&description).expect("memory takes it");
+    assert!(snapshots.receive(&description).is_err(), "one at a time");
+    for chunk in &chunks[..3] {
+        writer.put_sealed(chunk).expect("memory takes it");
+    }
+    drop(writer);
+    let mut resumed = BTreeSet::new();
+    for cut in 0..=disk.operations() {
+        for keep in [Keep::Nothing, Keep::All, Keep::Some(u64::try_from(cut).expect("small"))] {
+            let after = store(&on(&disk.cut_after(cut, keep).0));
+            assert!(after.newest().is_none(), "half a snapshot is none");
+            let mut writer = after.receive(&description).expect("memory takes it");
+            let held = writer.chunks();
+            resumed.insert(held);
+            for chunk in &chunks[usize::try_from(held).expect("small")..] {
+                writer.put_sealed(chunk).expect("memory takes it");
+            }
+            let (shape, staged) = writer.finish().expect("memory takes it");
+            assert_eq!(shape.digest, description.digest);
+            after.name(after.hold(&staged, description.clone())).expect("memory takes it");
+            assert_eq!(read(&after.newest().expect("it is named")).expect("it is whole"), whole);
+        }
+    }
+    assert!(resumed.contains(&3) && resumed.contains(&0), "{resumed:?}");
+}
+
+#[test]
+fn another_snapshot_takes_the_place_of_one_half_received() {
+    let (first, chunks_of_first) = sent(9, &content(5, CHUNK_BYTES * 3));
+    let (second, chunks_of_second) = sent(12, &content(6, CHUNK_BYTES * 2));
+    let disk = Disk::default();
+    let snapshots = store(&on(&disk));
+    let mut writer = snapshots.receive(&first).expect("memory takes it");
+    writer.put_sealed(&chunks_of_first[0]).expect("memory takes it");
+    drop(writer);
+    let mut writer = snapshots.receive(&second).expect("memory takes it");
+    assert_eq!(writer.chunks(), 0);
+    for chunk in &chunks_of_second {
+        writer.put_sealed(chunk).expect("memory takes it");
+    }
+    let (_, staged) = writer.finish().expect("memory takes it");
+    snapshots.name(snapshots.hold(&staged, second)).expect("memory takes it");
+    drop(staged);
+    let engine = on(&disk.cut(Keep::Nothing));
+    let reopened = store(&engine);
+    assert_eq!(reopened.newest().expect("it is named").description().last.map(|last| last.index), Some(12));
+    assert_eq!(chunks(&engine), 2, "nothing of the first is left");
+    assert_eq!(reopened.receive(&first).expect("memory takes it").chunks(), 0);
 }

@@ -5,13 +5,13 @@ use std::mem;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{CHUNK_BYTES, Number, SnapshotStore, keys, lock};
+use super::{CHUNK_BYTES, Number, SnapshotStore, Turn, keys, lock};
 use crate::engine::Change;
 use crate::envelope::{self, Kind, Label};
 use crate::room::{self, Room};
 
 /// The disk is told to catch up after so many bytes, so that one sync at the end does not hold up the log.
-const SYNC_EVERY: u64 = 4 << 20;
+const SYNC_EVERY: u64 = 1 << 20;
 
 /// A full disk is looked at again after this.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -19,6 +19,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Takes a snapshot's content, whole or chunk by chunk.
 pub(crate) struct SnapshotWriter {
     staged: Staged,
+    /// Bytes that were there before.
+    resumed: u64,
+    /// Held while a snapshot is received.
+    turn: Option<Turn>,
     buffer: Vec<u8>,
     chunks: u32,
     bytes: u64,
@@ -46,6 +50,8 @@ impl SnapshotWriter {
         *lock(&store.shared.reading).entry(number).or_default() += 1;
         Self {
             staged: Staged { store, number },
+            resumed: 0,
+            turn: None,
             buffer: Vec::with_capacity(CHUNK_BYTES),
             chunks: 0,
             bytes: 0,
@@ -53,6 +59,28 @@ impl SnapshotWriter {
             began: Instant::now(),
             unsynced: 0,
         }
+    }
+
+    /// Goes on with a snapshot, after the chunks that are there and good.
+    pub(super) fn resume(turn: Turn, number: Number) -> io::Result<Self> {
+        let mut writer = Self::new(turn.store.clone(), number);
+        while let Some(sealed) = turn.store.shared.engine.get(&keys::chunk(number, writer.chunks))? {
+            let Ok((label, content)) = envelope::open(Kind::Chunk, &sealed) else { break };
+            if label.first != u64::from(writer.chunks) {
+                break;
+            }
+            writer.digest.update(content);
+            writer.bytes += u64::try_from(content.len()).unwrap_or(u64::MAX);
+            writer.chunks += 1;
+        }
+        writer.resumed = writer.bytes;
+        writer.turn = Some(turn);
+        Ok(writer)
+    }
+
+    /// Returns how many chunks are there.
+    pub(crate) fn chunks(&self) -> u32 {
+        self.chunks
     }
 
     /// Takes one chunk in the envelope that another replica stored it under.
@@ -70,6 +98,7 @@ impl SnapshotWriter {
     pub(crate) fn finish(mut self) -> io::Result<(Shape, Staged)> {
         self.write_buffer()?;
         let digest = *self.digest.finalize().as_bytes();
+        drop(self.turn);
         Ok((Shape { chunks: self.chunks, bytes: self.bytes, digest }, self.staged))
     }
 
@@ -99,7 +128,8 @@ impl SnapshotWriter {
         if self.unsynced >= SYNC_EVERY {
             engine.sync()?;
             self.unsynced = 0;
-            let due = Duration::from_millis(self.bytes * 1000 / self.staged.store.shared.rate);
+            let due =
+                Duration::from_millis((self.bytes - self.resumed) * 1000 / self.staged.store.shared.rate);
             thread::sleep(due.saturating_sub(self.began.elapsed()));
         }
         Ok(())

@@ -14,8 +14,8 @@ use tonic::{Request, Response, Status, Streaming};
 use super::wire::raft_server::Raft as Service;
 use super::wire::{
     self, Address, AppendReply, AppendRequest, HelloReply, HelloRequest, InviteReply, InviteRequest, Parties,
-    ReadIndexReply, ReadIndexRequest, SnapshotPart, SnapshotReply, TransferReply, TransferRequest, VoteReply,
-    VoteRequest, from_held, snapshot_part, to_held,
+    ReadIndexReply, ReadIndexRequest, SnapshotHeader, SnapshotPart, SnapshotProgressReply, SnapshotReply,
+    TransferReply, TransferRequest, VoteReply, VoteRequest, from_held, snapshot_part, to_held,
 };
 use super::{VERSION_MAX, VERSION_MIN};
 use crate::Role;
@@ -197,10 +197,26 @@ impl Service for Handler {
         let description = open_description(&header.description)
             .map_err(|error| Status::invalid_argument(format!("the snapshot's description: {error}")))?;
         let snapshots = self.replica.snapshots()?;
-        let (shape, staged) = receive_chunks(incoming, snapshots.create()).await?;
+        let writer = {
+            let (snapshots, description) = (snapshots.clone(), description.clone());
+            blocking(move || snapshots.receive(&description)).await?
+        };
+        if writer.chunks() != header.from_chunk {
+            return Err(Status::aborted(format!(
+                "{} chunks of the snapshot are here, it was sent from {}",
+                writer.chunks(),
+                header.from_chunk
+            )));
+        }
+        let (shape, staged) = receive_chunks(incoming, writer).await?;
         let promised =
             Shape { chunks: description.chunks, bytes: description.bytes, digest: description.digest };
         if shape != promised {
+            // A cut stream leaves less than was promised and is gone on with; what differs is of no use.
+            if shape.chunks >= promised.chunks {
+                let snapshots = snapshots.clone();
+                blocking(move || snapshots.abandon()).await?;
+            }
             return Err(Status::aborted("the snapshot did not arrive as it was sent"));
         }
         // It gets its name when it is installed: an outdated leader's never does.
@@ -212,6 +228,19 @@ impl Service for Handler {
             .await
             .map_err(|error| fatal(&error))?;
         Ok(Response::new(SnapshotReply { vote: Some(wire::to_vote(&reply.vote)) }))
+    }
+
+    async fn snapshot_progress(
+        &self,
+        request: Request<SnapshotHeader>,
+    ) -> Result<Response<SnapshotProgressReply>, Status> {
+        let header = request.into_inner();
+        self.admit(header.address.as_ref())?;
+        let description = open_description(&header.description)
+            .map_err(|error| Status::invalid_argument(format!("the snapshot's description: {error}")))?;
+        let snapshots = self.replica.snapshots()?;
+        let chunks = blocking(move || snapshots.receive(&description).map(|writer| writer.chunks())).await?;
+        Ok(Response::new(SnapshotProgressReply { chunks }))
     }
 
     async fn transfer_leader(
@@ -282,6 +311,9 @@ async fn blocking<T: Send + 'static>(
         Ok(Ok(value)) => Ok(value),
         Ok(Err(cause)) if cause.kind() == io::ErrorKind::InvalidData => {
             Err(Status::aborted(format!("the snapshot did not arrive as it was sent: {cause}")))
+        }
+        Ok(Err(cause)) if cause.kind() == io::ErrorKind::ResourceBusy => {
+            Err(Status::aborted(cause.to_string()))
         }
         Ok(Err(cause)) => Err(storage(&cause)),
         Err(_) => Err(Status::internal("writing the snapshot failed")),
