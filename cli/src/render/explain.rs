@@ -37,9 +37,7 @@ pub fn explain(e: &Explanation, look: &Look) -> String {
         out.push_str(&group_block(&plain(&group.title), &facts(&group.facts, look, now)));
     }
     if !e.victims.is_empty() {
-        let lines: Vec<String> =
-            e.victims.iter().flat_map(|victim| cost::victim(victim, look, now)).collect();
-        out.push_str(&block("took", HEAD, &lines));
+        out.push_str(&block("took", HEAD, &victims(e, look, now)));
     }
     out.push_str(&order(e));
     if !e.levels.is_empty() {
@@ -91,6 +89,22 @@ fn head(e: &Explanation, look: &Look, now: u64) -> String {
     line
 }
 
+/// Returns whom it took: all of them where that was asked for, the first ones beside other facts.
+fn victims(e: &Explanation, look: &Look, now: u64) -> Vec<String> {
+    const SHOWN: usize = 2;
+    let is_asked_for = look.is_wide || e.state == "decided";
+    let shown = if is_asked_for { e.victims.len() } else { SHOWN };
+    let mut lines: Vec<String> =
+        e.victims.iter().take(shown).flat_map(|victim| cost::victim(victim, look, now)).collect();
+    let left = e.victims.len().saturating_sub(shown);
+    if left > 0 {
+        let all =
+            e.decision.as_deref().map_or("-o wide".into(), |decision| format!("bursar explain {decision}"));
+        lines.push(format!("and {left} more: {all}"));
+    }
+    lines
+}
+
 /// Returns by which right it was taken, and what that cost.
 fn gave_way(e: &Explanation, look: &Look, now: u64) -> String {
     let mut out = String::new();
@@ -122,8 +136,9 @@ fn facts(facts: &[Fact], look: &Look, now: u64) -> Vec<String> {
     let longest = facts.iter().map(|fact| fact.what.chars().count()).max().unwrap_or(0);
     let column = longest.clamp(24, 40) + 1;
     let lines = |fact: &Fact| {
-        let at = fact.at.map_or(String::new(), |at| format!("  {}", look.zone.short(at, now)));
-        let value = format!("{}{at}", plain(&fact.value));
+        let at = fact.at.map(|at| look.zone.short(at, now));
+        let told = Some(plain(&fact.value)).filter(|value| !value.is_empty());
+        let value = told.into_iter().chain(at).collect::<Vec<_>>().join(", ");
         block(&plain(&fact.what), column, &wrap(&value, WIDTH - column))
     };
     facts.iter().map(lines).flat_map(|text| text.lines().map(String::from).collect::<Vec<_>>()).collect()

@@ -2,6 +2,7 @@
 
 use proto::v1::{JobList, JobView};
 
+use super::job::nodes;
 use super::words;
 use crate::form::gpu_time;
 use crate::form::table::Table;
@@ -30,7 +31,7 @@ pub fn jobs(list: &JobList, look: &Look) -> String {
             words::tier(&job.tier).into(),
             size(14, &state(job)),
             job.since_at.map_or(String::new(), |at| look.zone.short(at, now)),
-            size(10, place(job)),
+            size(11, &place(job, look)),
         ];
         if look.is_wide {
             cells.push(job.reason.clone());
@@ -59,7 +60,7 @@ pub fn state(job: &JobView) -> String {
 }
 
 /// Returns where a live job is.
-fn place(job: &JobView) -> &str {
+fn place(job: &JobView, look: &Look) -> String {
     let is_live = job.state != "ended" && job.state != "waiting" && job.state != "held";
-    job.attempts.last().filter(|_| is_live).map_or("", |attempt| attempt.node.as_str())
+    job.attempts.last().filter(|_| is_live).map_or(String::new(), |attempt| nodes(attempt, look))
 }

@@ -76,6 +76,7 @@ pub fn reason(token: &str) -> String {
         "waiting.idle" => "none idle".into(),
         "waiting.leader" => "no leader".into(),
         "waiting.occupied" => "GPUs are in use".into(),
+        "placed.grace" => "GPUs being emptied".into(),
         "held.user" => "held by its user".into(),
         "held.operator" => "held for others".into(),
         "held.launch" => "launches failed".into(),

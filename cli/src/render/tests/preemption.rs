@@ -154,6 +154,34 @@ took         4101.2 7b-base (language/pretrain, 128 GPUs):
     );
 }
 
+#[test]
+fn a_job_names_the_first_of_many_whom_it_took() {
+    let e = Explanation {
+        as_of: as_of(),
+        subject: "4190".into(),
+        state: "starting".into(),
+        reason: "placed.grace".into(),
+        facts: vec![FactGroup {
+            title: "its ranks".into(),
+            facts: vec![
+                Fact { what: "rank 0 on node-02".into(), value: "ready".into(), at: Some(NOW) },
+                Fact { what: "told to leave".into(), value: String::new(), at: Some(NOW) },
+            ],
+        }],
+        victims: vec![victim(), victim(), victim(), victim()],
+        decision: Some("d12.0".into()),
+        ..Explanation::default()
+    };
+    let text = render::explain::explain(&e, &look());
+    assert!(text.contains("\n             and 2 more: bursar explain d12.0\n"), "{text}");
+    let facts = "
+its ranks    rank 0 on node-02        ready, 14:02
+             told to leave            14:02
+";
+    assert!(text.contains(facts), "{text}");
+    assert_eq!(render::explain::explain(&e, &wide()).matches("4101.2").count(), 4);
+}
+
 fn preempted() -> AttemptView {
     AttemptView {
         attempt: 2,
