@@ -5,6 +5,7 @@ mod explained;
 mod lab;
 mod leader;
 mod leading;
+mod peers;
 mod plan;
 mod random;
 mod reference;

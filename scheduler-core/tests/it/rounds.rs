@@ -19,7 +19,7 @@ use crate::reference::{Naive, decided};
 use crate::world::{REPLICA, TERM, World, launch_failed, name, person, request, tree};
 
 /// Plans and adopts; nothing intervenes, so nothing is dropped, and planning again finds nothing more.
-fn round(world: &mut World) -> Plan {
+pub fn round(world: &mut World) -> Plan {
     // What time alone changes comes first, as the leader sees to.
     world.must(REPLICA, Command::Batch(Vec::new()));
     let made = plan(&world.state, &Links::all_ready(&world.state), world.now, TERM);
@@ -107,7 +107,7 @@ fn what_is_planned_is_adopted_and_planning_twice_changes_nothing() {
 }
 
 /// A world with the budgets `a` and `b`, of the shares given in percent, `bob` a member of both, and one node.
-fn two_budgets(shares: [u32; 2], gpus: u32) -> World {
+pub fn two_budgets(shares: [u32; 2], gpus: u32) -> World {
     let mut world = World::new();
     let base = tree();
     let leaf = |text: &str, percent: u32| TreeNode {
