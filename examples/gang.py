@@ -24,6 +24,8 @@ import socket
 import sys
 import time
 
+# The folder may be shared, or not ours to write to.
+sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import train  # noqa: E402 (its checkpoints and reports, beside this file)
 
