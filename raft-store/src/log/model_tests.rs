@@ -2,12 +2,13 @@
 //! wherever it is cut off, what was acknowledged is there.
 
 use std::io::{Read, Write};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::tests::{all, entries, wait};
 use super::*;
-use crate::engine::disk_model::{Keep, Seeded, Wrong};
+use crate::engine::disk_model::{Faults, Keep, Seeded, Wrong};
 use crate::ground::{Ground, Modelled, Real};
 use crate::record::{Description, Membership};
 use crate::snapshot::Handle;
@@ -364,6 +365,37 @@ fn bits_that_flip_and_files_that_come_back_old_are_noticed() {
                 let what = format!("seed {seed}: {file} as it was after {then}");
                 is_refused(ground.disk.with_stale(file, then), model, &what);
             }
+        }
+    }
+}
+
+#[test]
+fn a_power_cut_among_operations_that_share_a_sync_is_no_damage() {
+    let ground = Modelled::new();
+    let log = ground.open_log().unwrap_or_else(|error| panic!("{error:?}"));
+    let opened = ground.disk.operations();
+    // While one sync goes on, what follows gathers into the next group.
+    let latency = Duration::from_millis(5);
+    ground.disk.fail(Faults { latency, ..Faults::default() });
+    let mut from = 0;
+    for term in 1..6 {
+        log.append(entries(term, from..from + 1, 10), Box::new(|| ())).expect("it follows");
+        log.append(entries(term, from + 1..from + 30, 3000), Box::new(|| ())).expect("it follows");
+        log.append(entries(term, from + 30..from + 31, 120 << 10), Box::new(|| ())).expect("it follows");
+        log.truncate_after(Some(Position { term, index: from + 7 })).expect("the writer runs");
+        log.append(entries(term, from + 8..from + 10, 10), Box::new(|| ())).expect("it follows");
+        from += 10;
+    }
+    wait(&log);
+    drop(log);
+    for cut in opened..=ground.disk.operations() {
+        for keep in [Keep::Nothing, Keep::All, Keep::Some(u64::try_from(cut).expect("small"))] {
+            let disk = ground.disk.cut_after(cut, keep).0;
+            let log = match (Modelled { disk }).open_log() {
+                Ok(log) => log,
+                Err(error) => panic!("cut after {cut}, {keep:?}: {error:?}"),
+            };
+            assert!(all(&log).iter().zip(0..).all(|(entry, index)| entry.at.index == index));
         }
     }
 }
