@@ -201,3 +201,27 @@ async fn check_past_log(ana: &Client, agents: &mut [Agent], items: &[v1::Assignm
         reading.abort();
     }
 }
+
+#[test]
+fn first_checkpoint_of_a_rank_is_seen_by_everybody_at_once() {
+    alone(|lock| async {
+        let lab = Lab::founded(lock).await;
+        let joined = join(&lab, "node-1").await;
+        let mut agent = link(&lab, &joined, 1).await;
+        let ana = lab.client(lab.follower().await, "ana-token").await;
+        let job = submit(&ana, "science", 1, 1, 3_600_000).await;
+        let item = ordered(&mut agent, job, "the job", |order| matches!(order, Order::Run(_))).await;
+        let at = agent.beat().await;
+        agent.report(&item, at, Event::Started(v1::Started {})).await;
+        let at = agent.beat().await;
+        let saved = v1::Saved { job, attempt: 1, rank: 0, saved_at: Some(at), signed_at: Some(at) };
+        agent.send(v1::agent_message::Message::Saves(v1::Saves { items: vec![saved] })).await;
+        let seen = until("the checkpoint", || async {
+            Some(ana.job(job).await).filter(|view| view.attempts[0].saved_at == Some(at))
+        })
+        .await;
+        assert_eq!(seen.attempts[0].signed_at, Some(at));
+        let kinds: Vec<String> = told(&ana, job).await.into_iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, ["job.submitted", "job.placed", "job.started", "job.checkpoint"]);
+    });
+}
