@@ -28,12 +28,17 @@ impl Replica {
         let (identity, raft) = self.inner.running().ok_or(Error::Stopped)?;
         let wanted = match self.inner.other_leader(identity) {
             Some(leader) => self.inner.ask(identity, leader).await?,
-            None => match confirm_leadership(&raft).await {
-                Err(Error::NoLeader { leader: Some(leader), .. }) if leader.id != identity.replica => {
-                    self.inner.ask(identity, leader).await?
+            None => {
+                let confirmed = tokio::time::timeout(APPLY_LIMIT, confirm_leadership(&raft)).await;
+                // A core that waits for a full disk answers nobody.
+                let why = || "the consensus does not answer".to_owned();
+                match confirmed.unwrap_or_else(|_| Err(Error::NoLeader { leader: None, why: why() })) {
+                    Err(Error::NoLeader { leader: Some(leader), .. }) if leader.id != identity.replica => {
+                        self.inner.ask(identity, leader).await?
+                    }
+                    confirmed => confirmed?,
                 }
-                confirmed => confirmed?,
-            },
+            }
         };
         let mut applied = self.watch_applied();
         match tokio::time::timeout(APPLY_LIMIT, applied.reaches(wanted)).await {
