@@ -32,7 +32,14 @@ const POOL: &str = "main";
 const UP_WITHIN: Duration = Duration::from_secs(60);
 
 /// Times that are short enough to look at.
-const SETTINGS: [(&str, u64); 5] = [
+const SETTINGS: [(&str, u64); 12] = [
+    ("window", 600_000),
+    ("grace", 10_000),
+    ("free_grace", 3_000),
+    ("rank_grace", 2_000),
+    ("restart_guess", 5_000),
+    ("free_backoff", 2_000),
+    ("recheck", 1_000),
     ("beat", 500),
     ("silent_after", 3_000),
     ("unreachable_after", 10_000),

@@ -1,8 +1,8 @@
 //! What jobs say of their progress: checkpoints, and signs that they work. It prices preemptions and is never an order.
 
 use crate::id::AttemptId;
-use crate::job::{Attempt, AttemptEnd, Ended, StopCause};
-use crate::lifecycle::billing;
+use crate::job::{Attempt, AttemptEnd, Ended, PastAttempt, StopCause};
+use crate::lifecycle::{billing, phase};
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::Timestamp;
@@ -31,7 +31,8 @@ pub fn saved(state: &mut State, id: AttemptId, at: Timestamp, now: Timestamp) {
     signed(state, id, at, now);
 }
 
-/// Takes the first sign of progress of a started attempt: its restart is measured.
+/// Takes the first sign of progress of a started attempt. From the second run on that measures a restart: the first one
+/// resumes nothing, and its time to the first checkpoint says nothing of what starting again costs.
 pub fn signed(state: &mut State, id: AttemptId, at: Timestamp, now: Timestamp) {
     let Some((attempt, started)) = running(state, id) else { return };
     let at = at.max(started);
@@ -42,6 +43,9 @@ pub fn signed(state: &mut State, id: AttemptId, at: Timestamp, now: Timestamp) {
         attempt.signed_at = Some(at);
     }
     let restart = at.since(started);
+    if !resumes(state, id) {
+        return;
+    }
     if let Some(job) = state.jobs.get_mut(&id.job) {
         job.progress.note_restart(restart);
     }
@@ -64,6 +68,14 @@ pub fn note_preemption(state: &mut State, id: AttemptId, attempt: &Attempt, ende
         progress.preemptions = progress.preemptions.saturating_add(1);
         progress.barren = if attempt.saved_at.is_some() { 0 } else { progress.barren.saturating_add(1) };
     }
+}
+
+/// Whether an earlier attempt of the job has run.
+fn resumes(state: &State, id: AttemptId) -> bool {
+    let ran_before = |past: &PastAttempt| past.no < id.no && past.started_at.is_some();
+    let mut earlier = phase::attempts_of(state, id.job).filter(|other| other.no < id.no);
+    state.jobs.get(&id.job).is_some_and(|job| job.past.iter().any(ran_before))
+        || earlier.any(|id| state.attempts.get(id).is_some_and(|attempt| attempt.started_at.is_some()))
 }
 
 fn running(state: &State, id: AttemptId) -> Option<(&Attempt, Timestamp)> {

@@ -3,9 +3,12 @@
 
 mod bad;
 mod bursar;
+mod drains;
 mod failures;
+mod gangs;
 mod order;
 mod report;
+mod taking;
 mod work;
 
 use std::path::PathBuf;
@@ -19,10 +22,13 @@ use crate::shell::Shell;
 use bursar::Guide;
 use report::Report;
 
+/// The step that always comes: the end.
+const LAST: &str = "l";
+
 /// A step: its letter, what it shows, and how.
 type Step = (&'static str, &'static str, fn(&mut Guide, &mut Report) -> Result<(), String>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 12] = [
     (
         "a",
         "a submission becomes a process, with its log, its exit code and its exact charge",
@@ -35,7 +41,10 @@ const STEPS: [Step; 9] = [
     ("f", "one request id is one job, on any replica", work::request_ids),
     ("g", "bad submissions and trees are refused with what to do", bad::submissions),
     ("h", "bad programs, tokens and readers end as they should", bad::surroundings),
-    ("i", "the end leaves nothing behind", end),
+    ("i", "a budget behind its share takes GPUs back; what gives way saves, and goes on", taking::back),
+    ("j", "a job over two nodes starts on both or on none", gangs::whole),
+    ("k", "a drained node is empty when that was promised", drains::node),
+    (LAST, "the end leaves nothing behind", end),
 ];
 
 /// Runs the tour.
@@ -46,7 +55,7 @@ pub fn run(shell: &Shell, args: &Args, tour: &Tour) -> Result<Exit, Failure> {
     let mut guide = Guide::start(args, tour.rounds)?;
     let mut report = Report::new(shell);
     for (letter, title, step) in STEPS {
-        let is_wanted = tour.only.is_empty() || tour.only.iter().any(|only| only == letter) || letter == "i";
+        let is_wanted = tour.only.is_empty() || tour.only.iter().any(|only| only == letter) || letter == LAST;
         if !is_wanted {
             continue;
         }
