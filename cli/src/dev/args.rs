@@ -11,7 +11,8 @@ use clap::Subcommand;
     after_help = "Examples:\n  \
     bursar dev                 three replicas, 4 nodes with 8 simulated GPUs each; Ctrl-C ends all\n  \
     bursar dev kill-leader     in another terminal: kill -9 the leader, and watch work go on\n  \
-    bursar dev tour            an own control plane, taken through its promises step by step"
+    bursar dev tour            an own control plane, taken through its promises step by step\n  \
+    bursar dev preempt-demo    the story of one preemption, with its price"
 )]
 pub struct Args {
     /// Nodes
@@ -57,6 +58,8 @@ pub enum Action {
     Stop,
     /// Take a control plane of its own through its promises, step by step
     Tour(Tour),
+    /// Tell the story of a preemption on a control plane of its own: right, notice, price, resumption
+    PreemptDemo,
 }
 
 /// Arguments of the tour.

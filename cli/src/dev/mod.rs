@@ -18,6 +18,7 @@ mod gpus;
 mod lock;
 mod part;
 mod place;
+mod preempt_demo;
 mod processes;
 mod raise;
 mod run;

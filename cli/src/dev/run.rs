@@ -11,7 +11,7 @@ use super::lock::{self, Lock};
 use super::place::Place;
 use super::processes::{Identity, identify};
 use super::state::State;
-use super::{end, raise, screen, supervise, tour};
+use super::{end, preempt_demo, raise, screen, supervise, tour};
 use crate::codes;
 use crate::config::{self, Context};
 use crate::exit::Exit;
@@ -40,6 +40,7 @@ pub fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
         Some(Action::Stop) => ask(Request::Stop),
         Some(Action::Status) => status(shell),
         Some(Action::Tour(tour)) => tour::run(shell, &args, &tour),
+        Some(Action::PreemptDemo) => preempt_demo::run(shell, &args),
     }
 }
 

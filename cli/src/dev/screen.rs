@@ -19,7 +19,9 @@ try, in another terminal:
   5. bursar dev kill-leader                          work goes on, nothing is lost: bursar cluster status
   6. bursar dev stop-replicas; sleep 20; bursar dev start-replicas      jobs run on meanwhile
   7. edit a copy of examples/budgets.yaml, bursar budget apply -f COPY --reason \"try it\"
-  8. BURSAR_TOKEN_FILE={folder}/tokens/ana bursar whoami       be somebody else
+  8. bursar dev preempt-demo                         one preemption, from the right to the price
+  9. bursar node drain node-01 --reason \"try it\"      it says when the node is empty; bursar node undrain node-01
+ 10. BURSAR_TOKEN_FILE={folder}/tokens/ana bursar whoami       be somebody else
 
 Ctrl-C ends everything here, jobs included, and removes the folder.
 ",

@@ -19,7 +19,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::shell::Shell;
 
-use bursar::Guide;
+pub use bursar::Guide;
+pub use taking::until_running;
+
 use report::Report;
 
 /// The step that always comes: the end.
