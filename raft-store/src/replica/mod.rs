@@ -9,6 +9,8 @@ mod read;
 mod watch;
 
 #[cfg(test)]
+mod poll;
+#[cfg(test)]
 mod tests;
 
 use std::path::Path;

@@ -7,6 +7,7 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 
+use super::poll::{pause, soon};
 use super::*;
 use crate::engine::disk_model::{Faults, Keep};
 use crate::ground::{Ground, Modelled};
@@ -76,13 +77,14 @@ async fn cluster() -> (Vec<Node>, usize) {
     }
     let (_, raft) = nodes[0].replica.inner.running().expect("it was started");
     found::initialize(&raft, &members).await.expect("it is founded");
+    let deadline = soon();
     loop {
         for (at, node) in nodes.iter().enumerate() {
             if node.replica.propose(b"first".to_vec()).await.is_ok() {
                 return (nodes, at);
             }
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        pause("a leader", deadline).await;
     }
 }
 
@@ -142,8 +144,9 @@ async fn an_older_copy_of_a_replica_does_not_take_part() {
     }
     let identity = follower.replica.identity().expect("it is a member");
     let held = |node: &Node| node.replica.status().last_log;
+    let deadline = soon();
     while held(follower) < held(&nodes[leader]) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        pause("the follower has what the leader has", deadline).await;
     }
     follower.replica.shutdown().await;
     let reopened = async |ground: Modelled| {

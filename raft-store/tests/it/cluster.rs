@@ -181,6 +181,12 @@ impl Cluster {
     }
 }
 
+/// Waits a moment before another look, as long as there is time.
+pub async fn pause(what: &str, deadline: Instant) {
+    assert!(Instant::now() < deadline, "not in time: {what}");
+    tokio::time::sleep(Duration::from_millis(10)).await;
+}
+
 /// Polls until `look` finds something.
 pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + DEADLINE;
@@ -188,7 +194,6 @@ pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        pause(what, deadline).await;
     }
 }
