@@ -32,6 +32,8 @@ struct Inputs {
     line: u64,
     nodes: u64,
     budgets: u64,
+    /// What was decided: a job that was placed since, and waits again on the same idle GPUs, is to be placed again.
+    decisions: u64,
     /// Who leaves: their GPUs come free.
     leaving: u64,
     open: BTreeSet<NodeId>,
@@ -45,6 +47,7 @@ impl Inputs {
             line: state.line.digest(),
             nodes: state.nodes.digest(),
             budgets: state.budgets.digest(),
+            decisions: state.decisions.digest(),
             leaving: leaving(state),
             open: open.map(|(id, _)| *id).collect(),
             is_safe: state.meta.safe_mode.is_some(),
