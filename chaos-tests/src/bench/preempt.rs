@@ -125,9 +125,11 @@ fn one_round(
     let number = lab.block_on(client.submit(&request))?;
     let mut stop = None;
     let run = loop {
-        let next = tokio::time::timeout(DEADLINE, orders.recv());
-        let order =
-            lab.block_on(async { next.await }).context("nobody gives way")?.context("no node is left")?;
+        // Made inside, where the runtime is.
+        let order = lab.block_on(async {
+            let next = tokio::time::timeout(DEADLINE, orders.recv());
+            next.await.context("nobody gives way")?.context("no node is left")
+        })?;
         match (order.is_run, order.job == number) {
             (true, true) => break order,
             (false, false) => stop = Some(order),

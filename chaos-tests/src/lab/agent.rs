@@ -23,6 +23,7 @@ pub struct Agent {
     /// The file with the token to join with.
     pub token: PathBuf,
     servers: String,
+    config: PathBuf,
     nvml_state: PathBuf,
     log: PathBuf,
 }
@@ -47,7 +48,11 @@ impl Agent {
         };
         let state = json!({ "gpus": (0..gpus).map(gpu).collect::<Vec<_>>() });
         fs::write(&nvml_state, state.to_string()).context("failed to write a node's GPUs")?;
+        // No law waits a minute for what cannot be ended.
+        let config = folder.join(format!("{name}.toml"));
+        fs::write(&config, "unkillable_after = '3s'\n").context("failed to write a node's configuration")?;
         Ok(Self {
+            config,
             data: folder.join(&name),
             process: None,
             token: folder.join(format!("{name}.token")),
@@ -81,7 +86,13 @@ impl Agent {
     /// When it cannot be started.
     pub fn spawn_to(&self, parts: &Parts, servers: &str) -> Result<Process> {
         let mut command = Command::new(&parts.bursar);
-        command.arg("agent").arg("--data").arg(&self.data).args(["--server", servers, "--name", &self.name]);
+        command
+            .arg("agent")
+            .arg("-c")
+            .arg(&self.config)
+            .arg("--data")
+            .arg(&self.data)
+            .args(["--server", servers, "--name", &self.name]);
         command.arg("--join-token-file").arg(&self.token);
         command
             .arg("--nvml")
