@@ -1,31 +1,41 @@
 //! Laws that a whole control plane keeps, as real processes on this machine.
 //!
-//! The laws run one after the other and share a cluster: founding one takes longer than most laws do, and a cluster
-//! with a past is the harder test. Before each law everything is up and no job is left.
+//! The laws run one after the other and share a cluster of their kind: founding one takes longer than most laws do, and
+//! a cluster with a past is the harder test. Before each law everything is up and no job is left.
 
 mod agents;
 mod docs;
+mod drain;
 mod failover;
+mod gangs;
 mod misfits;
 mod outage;
+mod preempt;
 mod pressure;
+mod races;
 mod refusals;
 mod refusals_of_nodes;
 mod requests;
 mod seen;
 mod shares;
 mod stage;
+mod story;
+mod stubborn;
 mod way;
+mod words;
 mod writes;
 
+use std::process::ExitCode;
+
 use libtest_mimic::{Arguments, Trial};
+use stage::Kind;
 
 macro_rules! laws {
-    ($($law:path),* $(,)?) => { vec![$(stage::law(stringify!($law), $law)),*] };
+    ($kind:path: $($law:path),* $(,)?) => { vec![$(stage::law($kind, stringify!($law), $law)),*] };
 }
 
-fn laws() -> Vec<Trial> {
-    laws![
+fn usual() -> Vec<Trial> {
+    laws![Kind::Usual:
         way::job_ends_as_it_exits_and_is_charged_from_go_to_end_exactly,
         way::cancelled_job_ends_and_its_gpus_are_idle_again,
         requests::one_request_id_at_two_replicas_is_one_job,
@@ -53,10 +63,49 @@ fn laws() -> Vec<Trial> {
     ]
 }
 
-fn main() {
+fn contended() -> Vec<Trial> {
+    laws![Kind::Contended:
+        preempt::free_tier_gives_way_first_and_then_whoever_is_past_its_protection,
+        preempt::victim_that_does_not_resume_ends_as_preempted_and_costs_all_it_did,
+        preempt::job_that_ignores_everything_is_gone_when_its_grace_is_over,
+        preempt::fixed_demand_comes_to_rest_and_nothing_is_taken_in_vain,
+        preempt::job_that_cannot_start_takes_nothing,
+        races::victim_that_ends_by_itself_ends_as_it_exits_or_as_preempted_never_both,
+        races::victim_that_is_cancelled_ends_as_cancelled_and_does_not_come_back,
+        races::agent_that_dies_while_its_job_gives_way_takes_nothing_and_loses_nothing,
+        races::leader_s_death_at_any_step_of_a_preemption_changes_nothing,
+        gangs::ranks_meet_where_they_are_told_and_one_s_end_ends_all,
+        gangs::rank_that_ends_well_ends_nobody_else,
+        gangs::node_that_nobody_hears_of_ends_no_gang,
+        gangs::gang_without_all_its_nodes_ready_never_starts_and_blames_only_who_was_not,
+        gangs::gang_whose_node_cannot_be_proven_free_waits_and_then_starts_whole,
+        gangs::leader_s_and_agent_s_death_between_prepare_and_go_start_it_once,
+        drain::drain_takes_no_work_in_and_lets_all_leave_as_protection_ends,
+        drain::deadline_and_now_cut_protection_and_what_is_cut_is_not_charged,
+        drain::maintenance_window_lets_in_what_is_over_by_then,
+        stubborn::job_that_ignores_its_end_signal_is_ended_when_the_grace_of_a_cancel_is_over,
+        stubborn::gpus_of_a_job_that_left_a_process_behind_go_on_when_that_is_gone,
+        stubborn::process_that_cannot_be_ended_keeps_its_gpus_and_closes_its_node,
+        words::held_job_starts_when_it_is_released_and_a_live_one_is_not_held,
+        words::requeued_job_saves_and_starts_again_under_its_number,
+        words::failed_job_is_tried_again_as_often_as_it_says_and_its_own_code_counts,
+        words::job_that_three_nodes_fail_to_launch_is_held_until_somebody_releases_it,
+    ]
+}
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    if words.next().as_deref() == Some("worker") {
+        // The process of a job: see `chaos_tests::work`.
+        return chaos_tests::work::run(&words.collect::<Vec<_>>()).unwrap_or_else(|error| {
+            eprintln!("{error:?}");
+            ExitCode::FAILURE
+        });
+    }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let conclusion = libtest_mimic::run(&arguments, laws());
+    let laws = usual().into_iter().chain(contended()).collect();
+    let conclusion = libtest_mimic::run(&arguments, laws);
     stage::clear();
-    conclusion.exit();
+    conclusion.exit_code()
 }

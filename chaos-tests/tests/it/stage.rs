@@ -7,20 +7,31 @@ use chaos_tests::lab::{Lab, Plan};
 use libtest_mimic::Trial;
 use xtask::ClusterLock;
 
-/// The cluster, between two laws. A law that fails leaves none, and the next one begins with a new cluster.
+/// The cluster, between two laws. A law that fails leaves none, and the next one begins with a new cluster; so does one
+/// that wants another kind.
 static STAGE: Mutex<Option<Stage>> = Mutex::new(None);
 
 struct Stage {
     // Dropped in this order: the place is given back when the cluster is gone.
     lab: Lab,
     _lock: ClusterLock,
+    kind: Kind,
+}
+
+/// What kind of cluster a law is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// With the times that people have, but for a few.
+    Usual,
+    /// Where windows and graces are seconds.
+    Contended,
 }
 
 /// Makes a test of a law.
-pub fn law(name: &str, law: fn(&mut Lab) -> Result<()>) -> Trial {
+pub fn law(kind: Kind, name: &str, law: fn(&mut Lab) -> Result<()>) -> Trial {
     Trial::test(name.to_owned(), move || {
         let mut slot = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut stage = slot.take().unwrap_or_else(start);
+        let mut stage = slot.take().filter(|stage| stage.kind == kind).unwrap_or_else(|| start(kind));
         // A failure has to unwind through here: the cluster then tells its logs and keeps its folder.
         stage.lab.settle().unwrap_or_else(|error| panic!("the cluster does not come to rest: {error:?}"));
         law(&mut stage.lab).unwrap_or_else(|error| panic!("{error:?}"));
@@ -30,10 +41,14 @@ pub fn law(name: &str, law: fn(&mut Lab) -> Result<()>) -> Trial {
     })
 }
 
-fn start() -> Stage {
+fn start(kind: Kind) -> Stage {
     let lock = xtask::cluster_lock();
-    let lab = Lab::start(Plan::usual()).unwrap_or_else(|error| panic!("no cluster: {error:?}"));
-    Stage { lab, _lock: lock }
+    let plan = match kind {
+        Kind::Usual => Plan::usual(),
+        Kind::Contended => Plan::contended(),
+    };
+    let lab = Lab::start(plan).unwrap_or_else(|error| panic!("no cluster: {error:?}"));
+    Stage { lab, _lock: lock, kind }
 }
 
 /// Ends the cluster.
