@@ -121,7 +121,6 @@ const POLLS: &[&str] = &[
     "chaos-tests/src/bench/",
     "chaos-tests/src/lab/wait.rs",
     // A job's own program, which works at a pace.
-    // Is a job, which does nothing for as long as it is left alone.
     "chaos-tests/src/work/worker.rs",
     // Spaces out its submissions.
     "chaos-tests/tests/it/failover.rs",
