@@ -89,6 +89,8 @@ pub(super) struct Planning {
     due: Option<Timestamp>,
     /// What the last plan was made from.
     seen: Option<Inputs>,
+    /// Whether it was judged since: what it saw may have been dropped.
+    is_judged: bool,
     /// When it was made.
     planned_at: Timestamp,
     /// When time alone lets somebody start next.
@@ -97,7 +99,15 @@ pub(super) struct Planning {
 
 impl Planning {
     pub(super) fn new(term: Term) -> Self {
-        Self { term, stage: Stage::Idle, due: None, seen: None, planned_at: Timestamp::ZERO, look_at: None }
+        Self {
+            term,
+            stage: Stage::Idle,
+            due: None,
+            seen: None,
+            is_judged: false,
+            planned_at: Timestamp::ZERO,
+            look_at: None,
+        }
     }
 
     /// Something changed.
@@ -139,9 +149,14 @@ impl Planning {
         let links = live();
         let inputs = Inputs::of(state, &links, now);
         if self.seen.as_ref() == Some(&inputs) {
+            if core::mem::take(&mut self.is_judged) {
+                // Nothing of it was adopted, by what no input tells: a victim had its go meanwhile, for example.
+                self.seen = None;
+                self.due = Some(now.plus(RETRY));
+            }
             return None;
         }
-        self.seen = Some(inputs);
+        (self.seen, self.is_judged) = (Some(inputs), false);
         self.planned_at = now;
         self.look_at = next_look(state, now, now);
         self.stage = Stage::Thinking(state.meta.index);
@@ -165,7 +180,7 @@ impl Planning {
     pub(super) fn committed(&mut self, ticket: Ticket, now: Timestamp) -> bool {
         let is_mine = self.stage == Stage::Adopting(ticket);
         if is_mine {
-            self.stage = Stage::Idle;
+            (self.stage, self.is_judged) = (Stage::Idle, true);
             self.changed(now);
         }
         is_mine

@@ -336,6 +336,23 @@ fn a_plan_of_another_term_or_a_second_one_is_dropped() {
 }
 
 #[test]
+fn a_plan_of_which_nothing_was_adopted_is_made_again() {
+    // Its victim changed meanwhile by what the next plan does not depend on, and then nothing else happens.
+    check(
+        "node n1 2 h100\nbudget a 50\nbudget b 50\nruns 90.1 b 2 n1 0-1 for=60m free\njob 1 a 2",
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         +10 woke => plan on n1, wake +20000
+         +11 planned => propose 1: start 1
+         state noted
+         +12 commit 1 => wake +22
+         +22 woke => wake +122
+         +122 woke => plan on n1, wake +20000
+         +123 planned => propose 2: start 1",
+    );
+}
+
+#[test]
 fn only_one_plan_is_under_way_and_only_a_change_asks_for_another() {
     check(
         "node n1 1 h100\nbudget a 100\njob 1 a 2\nruns 5.1 a 1 n1 0 for=1h",
