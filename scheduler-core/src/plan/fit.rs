@@ -1,9 +1,9 @@
 //! Whether a node takes work now, and what it has left.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::Links;
-use crate::id::NodeId;
+use crate::id::{Name, NodeId};
 use crate::job::Job;
 use crate::lifecycle::need::{Need, could_hold, need};
 use crate::node::{Contact, Node};
@@ -144,15 +144,25 @@ pub fn next_opening(state: &State, now: Timestamp) -> Option<Timestamp> {
     state.nodes.values().filter_map(|node| node.backoff_until).filter(|until| now < *until).min()
 }
 
-/// Returns the nodes that a job may not be tried on: where its launch failed before, as long as other ready nodes
-/// could hold it. Else the backoff of those nodes is brake enough, or a cluster with one node would never try again.
+/// Returns the nodes that a job may not be tried on: where its launch failed before, as long as a pool of its has others
+/// that could hold it and that nobody wants empty. Else the backoff of those nodes is brake enough, or a cluster with one
+/// node would never try again.
 pub(crate) fn barred(state: &State, job: &Job) -> BTreeSet<NodeId> {
     let shape = &job.terms.shape;
+    if job.failed_on.is_empty() {
+        return BTreeSet::new();
+    }
     let is_other = |(id, node): &(&NodeId, &Node)| {
-        node.contact == Contact::Ready && !job.failed_on.contains(id) && could_hold(shape, node)
+        let is_in_cluster = job.terms.cluster.as_ref().is_none_or(|cluster| *cluster == node.pool);
+        let is_open = node.contact == Contact::Ready && node.cordon.is_none() && !node.is_draining();
+        is_in_cluster && is_open && !job.failed_on.contains(id) && could_hold(shape, node)
     };
     let wanted = usize::try_from(shape.nodes).unwrap_or(usize::MAX).max(1);
-    if job.failed_on.is_empty() || state.nodes.iter().filter(is_other).take(wanted).count() < wanted {
+    let mut others: BTreeMap<&Name, usize> = BTreeMap::new();
+    for (_, node) in state.nodes.iter().filter(is_other) {
+        *others.entry(&node.pool).or_default() += 1;
+    }
+    if others.values().all(|count| *count < wanted) {
         return BTreeSet::new();
     }
     job.failed_on.clone()

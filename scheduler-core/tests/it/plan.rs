@@ -175,6 +175,15 @@ fn a_launch_that_failed_is_tried_elsewhere_as_long_as_there_is_an_elsewhere() {
         "",
     );
     check("node n1 1 h100\nbudget a 100\njob 1 a 1 failed=n1", "1 on n1:0");
+    // A node that somebody wants empty, one of a pool that the job does not want, and nodes of a gang in two pools are none.
+    let two = |second: &str, job: &str| {
+        format!("node n1 2 h100\nnode n2 2 h100 {second}\nbudget a 100\njob 1 a {job} failed=n1")
+    };
+    check(&two("cordoned", "1"), "1 on n1:0");
+    check(&two("drains", "1"), "1 on n1:0");
+    check(&two("pool=west", "1 pool=main"), "1 on n1:0");
+    let three = two("", "2x1").replace("budget", "node n3 2 h100 pool=west\nbudget");
+    check(&three, "1 on n1:0 n2:0");
 }
 
 #[test]

@@ -114,10 +114,17 @@ impl Naive {
     /// The nodes on which a job may be tried that has its GPUs after `wait` at the latest.
     fn open(&self, job: &Job, pool: &Name, wait: Span) -> Vec<(NodeId, Node)> {
         let could = |(id, node): &(&NodeId, &Node)| {
-            node.contact == Contact::Ready && !job.failed_on.contains(id) && self.could_hold(job, node)
+            node.contact == Contact::Ready
+                && node.cordon.is_none()
+                && !node.is_draining()
+                && job.terms.cluster.as_ref().is_none_or(|cluster| *cluster == node.pool)
+                && !job.failed_on.contains(id)
+                && self.could_hold(job, node)
         };
         let wanted = usize::try_from(job.terms.shape.nodes).expect("few nodes");
-        let is_elsewhere = self.state.nodes.iter().filter(could).count() >= wanted;
+        let others: Vec<&Name> = self.state.nodes.iter().filter(could).map(|(_, node)| &node.pool).collect();
+        let in_pool = |pool: &Name| others.iter().filter(|other| **other == pool).count();
+        let is_elsewhere = others.iter().any(|pool| in_pool(pool) >= wanted);
         let settings = &self.state.meta.settings;
         let over = self.now.plus(wait).plus(settings.start_limit).plus(job.terms.min_runtime);
         let takes_work = |(id, node): &(&NodeId, &Node)| {
