@@ -4,8 +4,9 @@
 pub struct Random(u64);
 
 impl Random {
+    /// The seed is scrambled, or neighbouring ones would be one stream, shifted by one.
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        Self(Self(seed).next())
     }
 
     pub fn next(&mut self) -> u64 {

@@ -107,8 +107,7 @@ impl History {
         Self {
             world,
             seed,
-            // Neighbouring seeds are one stream, shifted by one.
-            random: Random::new(Random::new(seed).next()),
+            random: Random::new(seed),
             nodes,
             boots: [1; 4],
             sent: Vec::new(),
