@@ -5,6 +5,7 @@ mod explained;
 mod lab;
 mod leader;
 mod leading;
+mod loop_;
 mod peers;
 mod plan;
 mod random;
