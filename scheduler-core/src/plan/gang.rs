@@ -2,38 +2,42 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 
 use super::cover::{Part, Site};
 use super::idle::Found;
-use super::price::Cost;
+use super::offers::{Look, Offer};
 use super::victims::{Rights, Victims};
 use crate::id::{AttemptId, JobId, NodeId};
 use crate::job::Job;
 use crate::lifecycle::phase;
 use crate::state::State;
 
-/// Returns where a gang of `nodes` starts, who gives way, and how many GPUs were lacking there.
+/// Returns where a gang of `nodes` starts among those at `places`, who gives way, and how many GPUs were lacking there.
 pub(super) fn gang(
-    sites: &[(NodeId, Site)],
+    look: &mut Look<'_, '_>,
+    places: &[usize],
     nodes: usize,
-    victims: &Victims<'_>,
-    rights: &Rights,
 ) -> Option<(Found, Vec<usize>, usize)> {
-    let sites: BTreeMap<NodeId, &Site> = sites.iter().map(|(id, site)| (*id, site)).collect();
-    let mut taken = chosen(&sites, nodes, victims, rights)?;
-    let mut able: BTreeSet<NodeId> =
-        sites.iter().filter(|(_, site)| holds(site, &taken, None)).map(|(id, _)| *id).collect();
-    trim(&sites, nodes, victims, rights, &mut taken, &mut able);
+    let mut taken = chosen(look, places, nodes)?;
+    // Only where somebody leaves anything changes.
+    let is_left = |at: &usize| look.victims.on(*at).iter().any(|victim| taken.contains(victim));
+    let left = places.iter().copied().filter(is_left);
+    let sites: BTreeMap<usize, Site> = left.map(|at| (at, look.site(at))).collect();
+    let is_able = |at: &usize| match sites.get(at) {
+        Some(site) => holds(site, &taken, None),
+        None => look.is_open(*at),
+    };
+    let mut able: BTreeSet<usize> = places.iter().copied().filter(is_able).collect();
+    trim(&sites, nodes, (look.victims, look.rights), &mut taken, &mut able);
     // The fullest of those that hold it, so that emptier nodes stay useful for other whole-node jobs.
-    let mut by_open: Vec<(usize, NodeId)> =
-        able.iter().map(|id| (sites[id].open() + gained(sites[id], &taken), *id)).collect();
+    let open = |at: usize| sites.get(&at).map_or_else(|| look.open(at), |s| s.open() + gained(s, &taken));
+    let mut by_open: Vec<(usize, usize)> = able.iter().map(|at| (open(*at), *at)).collect();
     by_open.sort_unstable();
     let mut on = Found::new();
     let mut lacked = 0;
-    for (_, id) in by_open.into_iter().take(nodes) {
-        let site = sites[&id];
-        on.push((id, site.pick(&here(site, &taken))?));
+    for (_, at) in by_open.into_iter().take(nodes) {
+        let site = look.site(at);
+        on.push((look.idle.nodes[at].id, site.pick(&here(&site, &taken))?));
         lacked += site.lacking();
     }
     on.sort_unstable_by_key(|(id, _)| *id);
@@ -41,79 +45,58 @@ pub(super) fn gang(
 }
 
 /// Node by node the cheapest one besides what was chosen already: an attempt on several nodes counts once.
-fn chosen(
-    sites: &BTreeMap<NodeId, &Site>,
-    nodes: usize,
-    victims: &Victims<'_>,
-    rights: &Rights,
-) -> Option<BTreeSet<usize>> {
+fn chosen(look: &mut Look<'_, '_>, places: &[usize], nodes: usize) -> Option<BTreeSet<usize>> {
+    let (victims, rights) = (look.victims, look.rights);
     let mut taken: BTreeSet<usize> = BTreeSet::new();
-    let mut offers: BTreeMap<NodeId, Offer> = BTreeMap::new();
-    for (id, site) in sites {
-        offers.extend(Offer::of(site, &taken).map(|offer| (*id, offer)));
+    let mut offers: BTreeMap<usize, Offer> = BTreeMap::new();
+    for at in places {
+        offers.extend(look.offer(*at).map(|offer| (*at, offer.clone())));
     }
     for _ in 0..nodes {
         let best = offers.iter().min_by(|a, b| a.1.cmp(b.1, rights).then(a.0.cmp(b.0)));
-        let (node, offer) = best.map(|(id, offer)| (*id, offer.clone()))?;
-        offers.remove(&node);
+        let at = best.map(|(at, _)| *at)?;
+        let offer = offers.remove(&at)?;
         taken.extend(&offer.takes);
         for also in offer.takes.iter().flat_map(|victim| &victims.get(*victim).on) {
-            if let Some((id, site)) = sites.get_key_value(&also.0).filter(|(id, _)| offers.contains_key(id)) {
-                offers.extend(Offer::of(site, &taken).map(|offer| (*id, offer)));
+            if offers.contains_key(&also.at) {
+                offers.extend(after(look.site(also.at), &taken).map(|offer| (also.at, offer)));
             }
         }
     }
     Some(taken)
 }
 
-/// What one node costs besides.
-#[derive(Debug, Clone)]
-struct Offer {
-    cost: Cost,
-    takes: Vec<usize>,
-    open: usize,
-}
-
-impl Offer {
-    fn of(site: &Site, taken: &BTreeSet<usize>) -> Option<Self> {
-        let mut after = site.clone();
-        let (gone, parts): (Vec<Part>, _) =
-            after.parts.into_iter().partition(|part| taken.contains(&part.victim));
-        after.parts = parts;
-        for part in gone {
-            after.coming.extend(part.slots);
-            after.room = after.room.more(part.gives);
-        }
-        let (cost, places) = after.cover()?;
-        let takes = places.iter().map(|at| after.parts[*at].victim).collect();
-        Some(Self { cost, takes, open: after.open() })
+/// Returns what a node costs besides `taken`, who leave anyway.
+fn after(mut site: Site, taken: &BTreeSet<usize>) -> Option<Offer> {
+    let (gone, parts): (Vec<Part>, _) = site.parts.into_iter().partition(|part| taken.contains(&part.victim));
+    site.parts = parts;
+    for part in gone {
+        site.coming.extend(part.slots);
+        site.room = site.room.more(part.gives);
     }
-
-    fn cmp(&self, other: &Self, rights: &Rights) -> Ordering {
-        let by_takes = || rights.prefer_set(&self.takes, &other.takes);
-        self.cost.cmp(&other.cost).then_with(by_takes).then(self.open.cmp(&other.open))
-    }
+    Offer::of(&site)
 }
 
 /// Lets everybody stay, the dearest first, without whom enough nodes hold the gang.
 fn trim(
-    sites: &BTreeMap<NodeId, &Site>,
+    sites: &BTreeMap<usize, Site>,
     nodes: usize,
-    victims: &Victims<'_>,
-    rights: &Rights,
+    (victims, rights): (&Victims<'_>, &Rights),
     taken: &mut BTreeSet<usize>,
-    able: &mut BTreeSet<NodeId>,
+    able: &mut BTreeSet<usize>,
 ) {
     let mut dearest: Vec<usize> = taken.iter().copied().collect();
     dearest
         .sort_by(|a, b| victims.get(*b).cost.cmp(&victims.get(*a).cost).then_with(|| rights.prefer(*b, *a)));
     for victim in dearest {
-        let on = victims.get(victim).on.iter().map(|(node, _, _)| *node);
-        let needs = |id: &NodeId| able.contains(id) && !holds(sites[id], taken, Some(victim));
-        let lost: Vec<NodeId> = on.filter(needs).collect();
+        let on = victims.get(victim).on.iter().map(|held| held.at);
+        let needs = |at: &usize| {
+            able.contains(at) && sites.get(at).is_some_and(|site| !holds(site, taken, Some(victim)))
+        };
+        let lost: Vec<usize> = on.filter(needs).collect();
         if able.len() - lost.len() >= nodes {
             taken.remove(&victim);
-            able.retain(|id| !lost.contains(id));
+            able.retain(|at| !lost.contains(at));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! GPUs of a pool that are idle or come free, and where they are taken from first.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::Links;
@@ -19,8 +19,10 @@ pub(super) type Found = Vec<(NodeId, Vec<Slot>)>;
 /// Nodes of one pool that take work, with what they have left.
 #[derive(Debug, Clone)]
 pub(super) struct Idle<'a> {
-    pub(super) nodes: BTreeMap<NodeId, Spare<'a>>,
-    by_count: BTreeSet<(usize, NodeId)>,
+    /// In order of their ids.
+    pub(super) nodes: Vec<Spare<'a>>,
+    /// By idle GPUs, and by place in `nodes`.
+    by_count: BTreeSet<(usize, usize)>,
     total: usize,
     coming: usize,
 }
@@ -28,7 +30,10 @@ pub(super) struct Idle<'a> {
 /// What one node has left.
 #[derive(Debug, Clone)]
 pub(super) struct Spare<'a> {
+    pub id: NodeId,
     pub node: &'a Node,
+    /// Counts the changes of what it has left.
+    pub version: u32,
     /// Idle GPUs, in order.
     pub slots: Vec<Slot>,
     /// GPUs of attempts that stop or have ended, as far as nobody was promised them.
@@ -54,7 +59,7 @@ pub(super) struct Ask<'s> {
 impl<'a> Idle<'a> {
     /// Returns what is idle or comes free in `pool` on nodes that take work at `now`.
     pub(super) fn of(state: &'a State, pool: &Name, links: &Links, now: Timestamp) -> Self {
-        let mut idle = Self { nodes: BTreeMap::new(), by_count: BTreeSet::new(), total: 0, coming: 0 };
+        let mut idle = Self { nodes: Vec::new(), by_count: BTreeSet::new(), total: 0, coming: 0 };
         for (id, node) in state.nodes.iter() {
             if node.pool != *pool || shut(*id, node, links, now).is_some() {
                 continue;
@@ -62,10 +67,15 @@ impl<'a> Idle<'a> {
             let spare = Spare::of(state, links, *id, node);
             idle.total += spare.slots.len();
             idle.coming += spare.coming.len();
-            idle.by_count.insert((spare.slots.len(), *id));
-            idle.nodes.insert(*id, spare);
+            idle.by_count.insert((spare.slots.len(), idle.nodes.len()));
+            idle.nodes.push(spare);
         }
         idle
+    }
+
+    /// Returns the place of a node among `nodes`, if it takes work.
+    pub(super) fn position(&self, id: NodeId) -> Option<usize> {
+        self.nodes.binary_search_by_key(&id, |spare| spare.id).ok()
     }
 
     /// Returns how many GPUs are idle.
@@ -82,15 +92,15 @@ impl<'a> Idle<'a> {
     /// that emptier nodes stay useful for larger jobs.
     pub(super) fn find(&self, ask: &Ask<'_>) -> Option<Found> {
         let (nodes, wanted) = (size(ask.shape.nodes), size(ask.shape.gpus_per_node.get()));
-        let large_enough = self.by_count.range((wanted, NodeId::new(0))..);
-        let holding = large_enough.filter_map(|(_, id)| {
-            let spare = &self.nodes[id];
+        let large_enough = self.by_count.range((wanted, 0)..);
+        let holding = large_enough.filter_map(|(_, at)| {
+            let spare = &self.nodes[*at];
             let holds = |room: Room| room.holds(ask.shape, spare.node);
-            if !spare.admits(*id, ask) || !holds(spare.now) || !holds(spare.later) {
+            if !spare.admits(ask) || !holds(spare.now) || !holds(spare.later) {
                 return None;
             }
             let slots: Vec<Slot> = spare.matching(&spare.slots, ask.shape).take(wanted).collect();
-            (slots.len() == wanted).then_some((*id, slots))
+            (slots.len() == wanted).then_some((spare.id, slots))
         });
         let found: Found = holding.take(nodes).collect();
         (found.len() == nodes).then_some(found)
@@ -122,11 +132,13 @@ impl<'a> Idle<'a> {
     }
 
     fn change(&mut self, id: NodeId, change: impl FnOnce(&mut Spare<'a>)) {
-        let Some(spare) = self.nodes.get_mut(&id) else { return };
+        let Some(at) = self.position(id) else { return };
+        let spare = &mut self.nodes[at];
         let (idle, coming) = (spare.slots.len(), spare.coming.len());
-        self.by_count.remove(&(idle, id));
+        self.by_count.remove(&(idle, at));
         change(spare);
-        self.by_count.insert((spare.slots.len(), id));
+        spare.version += 1;
+        self.by_count.insert((spare.slots.len(), at));
         self.total = self.total + spare.slots.len() - idle;
         self.coming = self.coming + spare.coming.len() - coming;
     }
@@ -150,12 +162,17 @@ impl<'a> Spare<'a> {
         }
         coming.sort_unstable();
         let (now, later) = (Room::of(node, there), Room::of(node, stays));
-        Self { node, slots: with_holder(node, None), coming, now, later }
+        Self { id: node_id, node, version: 0, slots: with_holder(node, None), coming, now, later }
     }
 
     /// Whether a job may be tried here at all.
-    pub(super) fn admits(&self, id: NodeId, ask: &Ask<'_>) -> bool {
-        !ask.barred.contains(&id) && is_over_in_time(self.node, ask.latest_go, ask.certain)
+    pub(super) fn admits(&self, ask: &Ask<'_>) -> bool {
+        !ask.barred.contains(&self.id) && is_over_in_time(self.node, ask.latest_go, ask.certain)
+    }
+
+    /// Returns how many GPUs are idle or come free.
+    pub(super) fn open(&self) -> usize {
+        self.slots.len() + self.coming.len()
     }
 
     /// Returns those of `slots` that are of the type that `shape` asks for.

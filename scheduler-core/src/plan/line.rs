@@ -31,6 +31,8 @@ pub(crate) struct Line<'a> {
     /// From the root to the side whose job is the head; empty when nobody is left.
     path: Vec<usize>,
     tried: u32,
+    /// The first of each budget that was passed over whole since they were counted last.
+    passed: Vec<InLine>,
 }
 
 /// A budget with waiting jobs in it or below it.
@@ -58,6 +60,7 @@ impl<'a> Line<'a> {
             others: BTreeMap::new(),
             path: Vec::new(),
             tried: 0,
+            passed: Vec::new(),
         };
         line.form();
         line
@@ -70,6 +73,7 @@ impl<'a> Line<'a> {
             side.first = None;
         }
         self.tried = 0;
+        self.passed.clear();
         self.form();
     }
 
@@ -119,25 +123,25 @@ impl<'a> Line<'a> {
         Some((self.sides[*their].used, self.sides[*my].used))
     }
 
-    /// Returns by which right the head may take an attempt of another budget that nobody protects: its side's use and
-    /// the margin are at most the use of the other side, where their paths part.
-    pub(super) fn right_to(&mut self, theirs: BudgetId) -> Option<Right> {
-        let path: Vec<BudgetId> = self.path.iter().map(|side| self.sides[*side].used.budget).collect();
-        let mut other = theirs;
-        for _ in 0..=budget::DEPTH_MAX {
-            let above = self.state.budgets.get(&other)?.parent?;
-            if let Some(level) = path.iter().position(|budget| *budget == above) {
-                let mine = self.sides[*self.path.get(level + 1)?].used;
-                if mine.budget == other {
-                    return None;
-                }
-                let theirs = self.used(other);
-                let margin = self.state.meta.settings.margin_ppm;
-                return mine.is_below_by(&theirs, margin).then_some(Right::Share { mine, theirs });
-            }
-            other = above;
+    /// Returns by which right the head may take an attempt of another budget, with the path `theirs` from the root,
+    /// that nobody protects: its side's use and the margin are at most the use of the other side, where their paths
+    /// part. `sides` are the other sides that were asked for this head before.
+    pub(super) fn right_to(
+        &mut self,
+        theirs: &[BudgetId],
+        sides: &mut BTreeMap<BudgetId, Option<Right>>,
+    ) -> Option<Right> {
+        let is_shared = |(mine, theirs): &(&usize, &BudgetId)| self.sides[**mine].used.budget == **theirs;
+        let level = self.path.iter().zip(theirs).take_while(is_shared).count();
+        let (mine, other) = (*self.path.get(level)?, *theirs.get(level)?);
+        if level == 0 {
+            return None;
         }
-        None
+        *sides.entry(other).or_insert_with(|| {
+            let (mine, theirs) = (self.sides[mine].used, self.used(other));
+            let margin = self.state.meta.settings.margin_ppm;
+            mine.is_below_by(&theirs, margin).then_some(Right::Share { mine, theirs })
+        })
     }
 
     /// Returns a budget's use in this line's tier, with what this round has set aside; also of one without jobs here.
@@ -160,6 +164,25 @@ impl<'a> Line<'a> {
     /// Passes the head over: it waits, and the next is tried.
     pub(crate) fn pass(&mut self) {
         self.leave();
+    }
+
+    /// Passes over the head and whoever comes after it in its own budget.
+    pub(super) fn pass_budget(&mut self) {
+        let Some(leaf) = self.path.last().copied() else { return };
+        self.passed.extend(self.sides[leaf].first.take().map(|ask| ask.place));
+        self.shorten();
+    }
+
+    /// Counts those who were passed over together: only a decision asks for its place in line.
+    pub(super) fn count_passed(&mut self) {
+        for first in core::mem::take(&mut self.passed) {
+            self.tried = self.tried.saturating_add(1);
+            let mut place = first;
+            while let Some(ask) = self.next_of(place) {
+                self.tried = self.tried.saturating_add(1);
+                place = ask.place;
+            }
+        }
     }
 
     /// Places the head: what it sets aside counts at once.
@@ -195,9 +218,13 @@ impl<'a> Line<'a> {
         self.tried = self.tried.saturating_add(1);
         let next = self.sides[leaf].first.and_then(|ask| self.next_of(ask.place));
         self.sides[leaf].first = next;
-        if next.is_some() {
-            return;
+        if next.is_none() {
+            self.shorten();
         }
+    }
+
+    /// Takes the sides on the path that have nobody left out of the order.
+    fn shorten(&mut self) {
         for side in self.path.iter().rev().copied() {
             let here = &self.sides[side];
             if here.first.is_some() || !here.children.is_empty() {

@@ -18,6 +18,7 @@ mod gang;
 mod idle;
 mod line;
 mod links;
+mod offers;
 mod price;
 mod round;
 mod taking;

@@ -66,6 +66,18 @@ impl Cost {
         parts[part] = price.amount().max(1);
         Self(parts)
     }
+
+    /// Returns what each of `count` GPUs costs if they cost this together, rounded down.
+    pub(super) fn each(self, count: usize) -> Self {
+        let count = u128::try_from(count).unwrap_or(u128::MAX).max(1);
+        Self(self.0.map(|part| part / count))
+    }
+
+    /// Returns what `count` GPUs cost if one costs this.
+    pub(super) fn times(self, count: usize) -> Self {
+        let count = u128::try_from(count).unwrap_or(u128::MAX);
+        Self(self.0.map(|part| part.saturating_mul(count)))
+    }
 }
 
 impl Add for Cost {

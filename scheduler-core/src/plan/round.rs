@@ -1,10 +1,11 @@
 //! One round: each pool, funded first, then the free tier.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::gang::ranked;
 use super::idle::{Ask as Asked, Found, Idle};
+use super::offers::{Look, Offers};
 use super::taking::{Taking, taking};
 use super::victims::{Rights, Victims};
 use super::{Ask, Line, Links};
@@ -21,7 +22,11 @@ use crate::unit::{MilliGpus, Span, Timestamp};
 /// let somebody start who was passed over before. What is left after that is found by the next plan.
 const PASSES_MAX: u32 = 16;
 
-/// Decides which waiting jobs start, in order, and who gives way to them; at most [`Plan::DECISIONS_MAX`] of them.
+/// What was found for at most so many classes is kept at a time.
+const OFFERS_MAX: usize = 64;
+
+/// Decides which waiting jobs start, in order, and who gives way to them: at most [`Plan::DECISIONS_MAX`] of them, the
+/// last one the one with which the [`Plan::TAKING_MAX`]th takes somebody.
 ///
 /// `now` is the leader's estimate of cluster time, `term` its term. In safe mode nothing is planned.
 #[must_use]
@@ -33,6 +38,7 @@ pub fn plan(state: &State, links: &Links, now: Timestamp, term: Term) -> Plan {
         has_windows: state.nodes.values().any(|node| super::closes_at(node).is_some()),
         started: BTreeSet::new(),
         decisions: Vec::new(),
+        taking: 0,
     };
     if state.meta.safe_mode.is_none() && !state.line.is_empty() {
         for pool in pools(state) {
@@ -54,6 +60,8 @@ struct Round<'a> {
     has_windows: bool,
     started: BTreeSet<JobId>,
     decisions: Vec<Start>,
+    /// How many of them take somebody.
+    taking: usize,
 }
 
 /// What fails alike: one failure speaks for all of it, as long as nothing was decided that gives anybody more.
@@ -80,6 +88,8 @@ struct Stock<'a> {
     victims: Victims<'a>,
     /// Of the head for which they were asked last; every decision changes the numbers.
     rights: Option<((BudgetId, Turn), Rights)>,
+    /// What nodes would cost, by class.
+    offers: BTreeMap<usize, Offers>,
 }
 
 impl<'a> Round<'a> {
@@ -89,7 +99,7 @@ impl<'a> Round<'a> {
         if idle.total() == 0 && idle.coming() == 0 && victims.is_empty() {
             return;
         }
-        let mut stock = Stock { idle, victims, rights: None };
+        let mut stock = Stock { idle, victims, rights: None, offers: BTreeMap::new() };
         let mut line = Line::new(self.state, pool, Tier::Funded, self.now);
         for _ in 0..PASSES_MAX {
             let before = self.decisions.len();
@@ -109,14 +119,20 @@ impl<'a> Round<'a> {
     fn pass(&mut self, line: &mut Line<'a>, stock: &mut Stock<'a>) {
         let mut failed = Failed::default();
         while let Some(ask) = line.head() {
-            if self.decisions.len() >= Plan::DECISIONS_MAX || stock.is_used_up(ask.job.terms.tier) {
+            if self.is_full() || stock.is_used_up(ask.job.terms.tier) {
                 return;
             }
             let starts = !self.started.contains(&ask.id) && self.start(line, &ask, stock, &mut failed);
-            if !starts {
-                line.pass();
+            match starts {
+                true => {}
+                false if stock.has_nothing_for(&ask) => line.pass_budget(),
+                false => line.pass(),
             }
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.decisions.len() >= Plan::DECISIONS_MAX || self.taking >= Plan::TAKING_MAX
     }
 
     /// Places the head where that is possible.
@@ -149,16 +165,16 @@ impl<'a> Round<'a> {
             return false;
         }
         let latest_go = self.now.plus(longest_grace(&self.state.meta.settings));
-        let Some(found) = stock.taking(line, &Asked { latest_go, ..asked }, owner) else {
+        let Some(found) = stock.taking(line, &Asked { latest_go, ..asked }, ask.class, owner) else {
             failed.taking.insert((kind, owner.0, owner.1));
             return false;
         };
         let rights = stock.rights.take().map(|(_, rights)| rights).unwrap_or_default();
-        let (takes, choice) = (found.takes(&stock.victims, &rights), found.choice(&stock.victims, &rights));
+        let takes = found.takes(&stock.victims, &rights);
         stock.victims.take(&found.takes, &mut stock.idle);
         stock.idle.take(class.shape, &found.on);
         failed.taking.clear();
-        self.place(line, ask, found.on, takes, choice, stock);
+        self.place(line, ask, found.on, takes, found.choice, stock);
         true
     }
 
@@ -172,6 +188,8 @@ impl<'a> Round<'a> {
         stock: &mut Stock<'a>,
     ) {
         stock.rights = None;
+        self.taking += usize::from(!takes.is_empty());
+        line.count_passed();
         let why = crate::decision::Why { choice, ..line.why() };
         let on = ranked(self.state, ask.id, ask.job, on);
         let rate = on.iter().filter_map(|(node, _)| {
@@ -203,14 +221,35 @@ impl<'a> Stock<'a> {
         self.idle.total() == 0 && !(is_funded && (self.idle.coming() > 0 || !self.victims.is_empty()))
     }
 
-    fn taking(&mut self, line: &mut Line<'a>, asked: &Asked<'_>, owner: (BudgetId, Turn)) -> Option<Taking> {
+    /// Whether neither the head nor anybody after it in its budget can start: there is nothing that it could have, and
+    /// with a later turn nobody has more rights.
+    fn has_nothing_for(&self, ask: &Ask<'_>) -> bool {
+        let owner = (ask.job.budget, ask.job.terms.turn);
+        let has_no_rights = |(of, rights): &((BudgetId, Turn), Rights)| *of == owner && rights.is_empty();
+        ask.job.terms.tier == Tier::Funded
+            && self.idle.total() == 0
+            && self.idle.coming() == 0
+            && self.rights.as_ref().is_some_and(has_no_rights)
+    }
+
+    fn taking(
+        &mut self,
+        line: &mut Line<'a>,
+        asked: &Asked<'_>,
+        class: usize,
+        owner: (BudgetId, Turn),
+    ) -> Option<Taking> {
         if self.rights.as_ref().is_none_or(|(of, _)| *of != owner) {
-            self.rights = Some((owner, self.victims.rights(line, owner.0, owner.1)));
+            self.rights = Some((owner, self.victims.rights(line, &self.idle, owner)));
         }
         let (_, rights) = self.rights.as_ref()?;
         if rights.is_empty() && self.idle.coming() == 0 {
             return None;
         }
-        taking(asked, &self.idle, &self.victims, rights)
+        if self.offers.len() >= OFFERS_MAX && !self.offers.contains_key(&class) {
+            self.offers.clear();
+        }
+        let offers = self.offers.entry(class).or_default();
+        taking(&mut Look { ask: asked, idle: &self.idle, victims: &self.victims, rights, offers })
     }
 }

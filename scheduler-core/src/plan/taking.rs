@@ -1,18 +1,16 @@
 //! Where a funded job starts that does not fit on idle GPUs: on what comes free and on what it may take, at the least
 //! cost; and how that choice is recorded.
 
-use alloc::collections::BTreeSet;
+use alloc::vec;
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 
-use super::cover::{Part, Site};
+use super::cover::Part;
 use super::gang::gang;
-use super::idle::{Ask, Found, Idle, size};
+use super::idle::{Found, size};
+use super::offers::{Look, Offer};
 use super::price::Cost;
-use super::victims::{Rights, Victims};
+use super::victims::{Held, Rights, Victims};
 use crate::decision::{Choice, Take};
-use crate::id::{NodeId, Slot};
-use crate::lifecycle::need::{Need, need};
 
 /// Where a job starts, and who gives way to it.
 #[derive(Debug)]
@@ -20,123 +18,76 @@ pub(super) struct Taking {
     pub on: Found,
     /// By their numbers, in order.
     pub takes: Vec<usize>,
-    /// GPUs that were neither idle nor coming free.
-    pub lacked: usize,
-    /// Whoever it might have taken.
-    pub considered: BTreeSet<usize>,
+    /// How they were chosen; none if nobody gives way.
+    pub choice: Option<Choice>,
 }
 
 /// Finds the cheapest start; none if all that it may take is not enough.
-pub(super) fn taking(
-    ask: &Ask<'_>,
-    idle: &Idle<'_>,
-    victims: &Victims<'_>,
-    rights: &Rights,
-) -> Option<Taking> {
-    let (sites, considered) = sites(ask, idle, victims, rights);
-    let nodes = size(ask.shape.nodes);
-    if sites.len() < nodes {
+pub(super) fn taking(look: &mut Look<'_, '_>) -> Option<Taking> {
+    let nodes = size(look.ask.shape.nodes);
+    let places = look.nodes();
+    if places.len() < nodes {
         return None;
     }
     let (on, mut takes, lacked) = match nodes {
-        1 => one(&sites, rights)?,
-        _ => gang(&sites, nodes, victims, rights)?,
+        1 => one(look, &places)?,
+        _ => gang(look, &places, nodes)?,
     };
-    takes.retain(|victim| gives(&victims.get(*victim).on, &on));
-    Some(Taking { on, takes, lacked, considered })
+    takes.retain(|victim| gives(&look.victims.get(*victim).on, &on));
+    let choice = choice(look, &takes, lacked);
+    Some(Taking { on, takes, choice })
 }
 
 /// Whether a start gets any of an attempt's GPUs; else it has no reason to leave.
-fn gives(of: &[(NodeId, Vec<Slot>, Need)], on: &Found) -> bool {
-    let is_used =
-        |id: &NodeId, slot: &Slot| on.iter().any(|(node, slots)| node == id && slots.contains(slot));
-    of.iter().any(|(id, slots, _)| slots.iter().any(|slot| is_used(id, slot)))
-}
-
-/// Returns the nodes that could hold a part of the job if everybody left whom it may take, and who that is.
-fn sites(
-    ask: &Ask<'_>,
-    idle: &Idle<'_>,
-    victims: &Victims<'_>,
-    rights: &Rights,
-) -> (Vec<(NodeId, Site)>, BTreeSet<usize>) {
-    let mut nodes: BTreeSet<NodeId> = BTreeSet::new();
-    for victim in rights.victims() {
-        nodes.extend(victims.get(victim).on.iter().map(|(node, _, _)| *node));
-    }
-    // A gang may have its other nodes among the idle ones.
-    let is_open = |(_, spare): &(&NodeId, &super::idle::Spare<'_>)| {
-        !spare.coming.is_empty() || ask.shape.nodes > 1 && !spare.slots.is_empty()
-    };
-    nodes.extend(idle.nodes.iter().filter(is_open).map(|(id, _)| *id));
-    let (mut sites, mut considered) = (Vec::new(), BTreeSet::new());
-    for id in nodes {
-        let site = site(ask, idle, victims, rights, id);
-        considered.extend(site.iter().flat_map(|site| &site.parts).map(|part| part.victim));
-        sites.extend(site.filter(|site| site.could_have() >= site.wanted).map(|site| (id, site)));
-    }
-    (sites, considered)
-}
-
-fn site(ask: &Ask<'_>, idle: &Idle<'_>, victims: &Victims<'_>, rights: &Rights, id: NodeId) -> Option<Site> {
-    let spare = idle.nodes.get(&id).filter(|spare| spare.admits(id, ask))?;
-    let matching = |slots| spare.matching(slots, ask.shape).collect::<Vec<_>>();
-    let here = victims.on(id).iter().filter(|victim| rights.right(**victim).is_some());
-    let parts = here.filter_map(|number| {
-        let victim = victims.get(*number);
-        let (_, slots, gives) = victim.on.iter().find(|(node, _, _)| *node == id)?;
-        Some(Part { victim: *number, slots: matching(slots), gives: *gives, cost: victim.cost })
-    });
-    let mut parts: Vec<Part> = parts.filter(|part| !part.slots.is_empty()).collect();
-    parts.sort_by(|a, b| rights.prefer(a.victim, b.victim));
-    Some(Site {
-        wanted: size(ask.shape.gpus_per_node.get()),
-        asked: need(ask.shape, spare.node),
-        room: spare.later,
-        idle: matching(&spare.slots),
-        coming: matching(&spare.coming),
-        parts,
+fn gives(of: &[Held], on: &Found) -> bool {
+    of.iter().any(|held| {
+        let here = on.iter().filter(|(node, _)| *node == held.node);
+        here.flat_map(|(_, slots)| slots).any(|slot| held.slots.contains(slot))
     })
 }
 
-/// The best node so far.
-struct Best<'s> {
-    cost: Cost,
-    takes: Vec<usize>,
-    places: Vec<usize>,
-    node: NodeId,
-    site: &'s Site,
-}
-
-fn one(sites: &[(NodeId, Site)], rights: &Rights) -> Option<(Found, Vec<usize>, usize)> {
-    let mut best: Option<Best<'_>> = None;
-    for (node, site) in sites {
-        let cheapest = site.parts.iter().map(|part| part.cost).min();
-        let is_dear = |best: &Best<'_>| site.lacking() > 0 && cheapest.is_some_and(|cost| cost > best.cost);
-        if best.as_ref().is_some_and(is_dear) {
+/// One node: the cheapest, of equal ones the first.
+fn one(look: &mut Look<'_, '_>, places: &[usize]) -> Option<(Found, Vec<usize>, usize)> {
+    let rights = look.rights;
+    let bounds: Vec<(Cost, usize)> = places.iter().map(|at| (look.bound(*at), *at)).collect();
+    // The most promising first: it shows of most others that they are dearer.
+    let first = bounds.iter().min().map(|(_, at)| *at)?;
+    let mut best: Option<(Offer, usize)> = look.offer(first).map(|offer| (offer.clone(), first));
+    for (bound, at) in bounds {
+        if at == first || best.as_ref().is_some_and(|(best, _)| bound > best.cost) {
             continue;
         }
-        let Some((cost, places)) = site.cover() else { continue };
-        let takes = places.iter().map(|at| site.parts[*at].victim).collect();
-        let found = Best { cost, takes, places, node: *node, site };
-        if best.as_ref().is_none_or(|best| found.cmp(best, rights).is_lt()) {
-            best = Some(found);
+        let Some(offer) = look.offer(at) else { continue };
+        let is_better = |(best, place): &(Offer, usize)| offer.cmp(best, rights).then(at.cmp(place)).is_lt();
+        if best.as_ref().is_none_or(is_better) {
+            best = Some((offer.clone(), at));
         }
     }
-    let Best { mut takes, places, node, site, .. } = best?;
-    let taken: Vec<&Part> = places.iter().map(|at| &site.parts[*at]).collect();
+    let (Offer { mut takes, .. }, at) = best?;
+    let site = look.site(at);
+    let taken: Vec<&Part> = site.parts.iter().filter(|part| takes.contains(&part.victim)).collect();
     let slots = site.pick(&taken)?;
     takes.sort_unstable();
-    Some((alloc::vec![(node, slots)], takes, site.lacking()))
+    Some((vec![(look.idle.nodes[at].id, slots)], takes, site.lacking()))
 }
 
-impl Best<'_> {
-    /// The lowest cost, then the highest use of those who leave, then the node that is open least, then the first.
-    fn cmp(&self, other: &Self, rights: &Rights) -> Ordering {
-        let by_takes = || rights.prefer_set(&self.takes, &other.takes);
-        let by_open = || self.site.open().cmp(&other.site.open());
-        self.cost.cmp(&other.cost).then_with(by_takes).then_with(by_open).then(self.node.cmp(&other.node))
+fn choice(look: &Look<'_, '_>, takes: &[usize], lacked: usize) -> Option<Choice> {
+    if takes.is_empty() {
+        return None;
     }
+    let victims = look.victims;
+    let considered: Vec<usize> = victims.numbers().filter(|victim| look.helps(*victim)).collect();
+    let stay = considered.iter().copied().filter(|victim| !takes.contains(victim));
+    let cheapest = stay.min_by(|a, b| {
+        victims.get(*a).cost.cmp(&victims.get(*b).cost).then_with(|| look.rights.prefer(*a, *b))
+    });
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Some(Choice {
+        lacked: count(lacked),
+        freed: takes.iter().map(|victim| victims.get(*victim).gpus).sum(),
+        considered: count(considered.len()),
+        runner_up: cheapest.map(|victim| (victims.get(victim).id, victims.get(victim).price)),
+    })
 }
 
 impl Taking {
@@ -147,29 +98,11 @@ impl Taking {
             Some(Take {
                 attempt: victim.id,
                 generation: victim.attempt.placements.first()?.generation,
-                right: rights.right(*number)?,
+                right: victims.right(rights, *number)?,
                 price: victim.price,
                 gpus: victim.gpus,
             })
         };
         self.takes.iter().filter_map(take).collect()
-    }
-
-    /// Returns how they were chosen; none if nobody gives way.
-    pub(super) fn choice(&self, victims: &Victims<'_>, rights: &Rights) -> Option<Choice> {
-        if self.takes.is_empty() {
-            return None;
-        }
-        let stay = self.considered.iter().copied().filter(|victim| !self.takes.contains(victim));
-        let cheapest = stay.min_by(|a, b| {
-            victims.get(*a).cost.cmp(&victims.get(*b).cost).then_with(|| rights.prefer(*a, *b))
-        });
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        Some(Choice {
-            lacked: count(self.lacked),
-            freed: self.takes.iter().map(|victim| victims.get(*victim).gpus).sum(),
-            considered: count(self.considered.len()),
-            runner_up: cheapest.map(|victim| (victims.get(victim).id, victims.get(victim).price)),
-        })
     }
 }

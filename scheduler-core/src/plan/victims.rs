@@ -8,6 +8,7 @@ use core::cmp::Ordering;
 use super::idle::{Idle, held_by, is_heard};
 use super::price::{Cost, price};
 use super::{Line, Links};
+use crate::budget::DEPTH_MAX;
 use crate::decision::{Price, Right, UseOf};
 use crate::id::{AttemptId, BudgetId, Name, NodeId, Slot};
 use crate::job::Attempt;
@@ -27,7 +28,32 @@ pub(super) struct Victim<'a> {
     /// All its GPUs.
     pub gpus: u32,
     /// Its GPUs that help somebody: on nodes that take work.
-    pub on: Vec<(NodeId, Vec<Slot>, Need)>,
+    pub on: Vec<Held>,
+    /// Its leaf's, by number.
+    group: usize,
+}
+
+/// What an attempt has on one node.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub node: NodeId,
+    /// The node's place among those that take work.
+    pub at: usize,
+    pub slots: Vec<Slot>,
+    /// What it gives back with its GPUs.
+    pub gives: Need,
+    /// No GPU of it here costs less.
+    pub each: Cost,
+}
+
+/// The attempts of one leaf and tier.
+#[derive(Debug)]
+struct Group {
+    leaf: BudgetId,
+    tier: Tier,
+    /// From the root to the leaf; empty if that is gone.
+    path: Vec<BudgetId>,
+    members: Vec<usize>,
 }
 
 /// All of a pool, in order of their ids.
@@ -35,9 +61,10 @@ pub(super) struct Victim<'a> {
 pub(super) struct Victims<'a> {
     list: Vec<Victim<'a>>,
     is_taken: Vec<bool>,
-    by_leaf: BTreeMap<(BudgetId, Tier), Vec<usize>>,
-    /// By node, those with GPUs there.
-    on: BTreeMap<NodeId, Vec<usize>>,
+    left: usize,
+    groups: Vec<Group>,
+    /// Those with GPUs on each node, by its place.
+    on: Vec<Vec<usize>>,
     /// Use of the free tier by leaf, which no decision of a plan changes as long as funded jobs are placed.
     free_use: BTreeMap<BudgetId, UseOf>,
 }
@@ -45,132 +72,194 @@ pub(super) struct Victims<'a> {
 /// What one job may take, by the numbers of this moment.
 #[derive(Debug, Default)]
 pub(super) struct Rights {
-    of: BTreeMap<usize, (Right, UseOf)>,
+    /// By leaf and tier.
+    groups: Vec<Option<(Right, UseOf)>>,
+    /// By victim: its leaf's place in order of preference, those of equal use in one; none if it may not be taken.
+    ranks: Vec<Option<u32>>,
+    /// By node: how many GPUs there are if everybody leaves whom it may take.
+    could_have: Vec<usize>,
 }
 
 impl Rights {
-    /// Returns by which right an attempt may be taken, if by one.
-    pub(super) fn right(&self, victim: usize) -> Option<Right> {
-        self.of.get(&victim).map(|(right, _)| *right)
+    /// Whether an attempt may be taken.
+    pub(super) fn may_take(&self, victim: usize) -> bool {
+        self.rank(victim).is_some()
     }
 
-    /// Returns who may be taken, in order of their ids.
-    pub(super) fn victims(&self) -> impl Iterator<Item = usize> + '_ {
-        self.of.keys().copied()
+    fn rank(&self, victim: usize) -> Option<u32> {
+        self.ranks.get(victim).copied().flatten()
     }
 
     /// Whether nobody may be taken.
     pub(super) fn is_empty(&self) -> bool {
-        self.of.is_empty()
+        self.ranks.is_empty()
+    }
+
+    /// Returns how many GPUs a node has if everybody leaves whom it may take; `open` if nobody does.
+    pub(super) fn could_have(&self, at: usize, open: usize) -> usize {
+        self.could_have.get(at).copied().unwrap_or(open)
     }
 
     /// Compares two of equal cost: the higher use gives way first, then the lower id.
     pub(super) fn prefer(&self, one: usize, other: usize) -> Ordering {
-        let used = |victim: usize| self.of.get(&victim).map(|(_, used)| *used);
-        match (used(one), used(other)) {
-            (Some(a), Some(b)) => b.cmp_use(&a).then(one.cmp(&other)),
-            (_, _) => one.cmp(&other),
-        }
+        (self.rank(one), one).cmp(&(self.rank(other), other))
     }
 
-    /// Compares two sets of equal cost: by the first in order of preference who is in one of them only.
+    /// Compares two sets of equal cost, each in order of preference: by the first who is in one of them only.
     pub(super) fn prefer_set(&self, one: &[usize], other: &[usize]) -> Ordering {
-        let ordered = |set: &[usize]| {
-            let mut ordered = set.to_vec();
-            ordered.sort_by(|a, b| self.prefer(*a, *b));
-            ordered
-        };
-        let (one, other) = (ordered(one), ordered(other));
-        let differs = one.iter().zip(&other).map(|(a, b)| self.prefer(*a, *b)).find(|order| order.is_ne());
+        let differs = one.iter().zip(other).map(|(a, b)| self.prefer(*a, *b)).find(|order| order.is_ne());
         differs.unwrap_or(one.len().cmp(&other.len()))
     }
 }
 
 impl<'a> Victims<'a> {
-    /// Returns nobody.
-    pub(super) fn none() -> Self {
-        let (list, is_taken) = (Vec::new(), Vec::new());
-        Self { list, is_taken, by_leaf: BTreeMap::new(), on: BTreeMap::new(), free_use: BTreeMap::new() }
-    }
-
     /// Returns the attempts of `pool` that nobody protects, that do not stop, and that have GPUs on nodes of `idle`.
     pub(super) fn of(state: &'a State, pool: &Name, links: &Links, idle: &Idle<'a>, now: Timestamp) -> Self {
-        let mut all = Self::none();
+        let on = vec![Vec::new(); idle.nodes.len()];
+        let (list, is_taken, groups) = (Vec::new(), Vec::new(), Vec::new());
+        let mut all = Self { list, is_taken, left: 0, groups, on, free_use: BTreeMap::new() };
+        let mut known: BTreeMap<(BudgetId, Tier), usize> = BTreeMap::new();
         for (id, attempt) in state.attempts.iter().filter(|(_, attempt)| attempt.pool == *pool) {
             if !may_give_way(attempt, now) || !is_heard(state, links, attempt) {
                 continue;
             }
             let Some(job) = state.jobs.get(&id.job) else { continue };
-            let on = helping(*id, attempt, idle, |node| need(&job.terms.shape, node));
+            let price = price(state, links, *id, (attempt, job), now);
+            let cost = Cost::of(attempt.tier, job.terms.resumable, &price);
+            let on = helping((*id, attempt), cost, idle, |node| need(&job.terms.shape, node));
             if on.is_empty() {
                 continue;
             }
-            let price = price(state, links, *id, (attempt, job), now);
             let gpus = attempt.placements.iter().map(|placement| placement.slots.len()).sum::<usize>();
-            let cost = Cost::of(attempt.tier, job.terms.resumable, &price);
             let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
-            all.push(Victim { id: *id, attempt, turn: job.terms.turn, price, cost, gpus, on });
+            let group = *known.entry((attempt.budget, attempt.tier)).or_insert_with(|| {
+                all.groups.push(Group::of(state, attempt.budget, attempt.tier));
+                all.groups.len() - 1
+            });
+            all.push(Victim { id: *id, attempt, turn: job.terms.turn, price, cost, gpus, on, group });
         }
         all
     }
 
     fn push(&mut self, victim: Victim<'a>) {
         let number = self.list.len();
-        for (node, _, _) in &victim.on {
-            self.on.entry(*node).or_default().push(number);
+        for held in &victim.on {
+            self.on[held.at].push(number);
         }
-        self.by_leaf.entry((victim.attempt.budget, victim.attempt.tier)).or_default().push(number);
+        self.groups[victim.group].members.push(number);
         self.list.push(victim);
         self.is_taken.push(false);
+        self.left += 1;
     }
 
     /// Whether nobody is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.by_leaf.is_empty()
+        self.left == 0
     }
 
     pub(super) fn get(&self, number: usize) -> &Victim<'a> {
         &self.list[number]
     }
 
-    /// Returns those with GPUs on `node`.
-    pub(super) fn on(&self, node: NodeId) -> &[usize] {
-        self.on.get(&node).map_or(&[], Vec::as_slice)
+    /// Returns those with GPUs on the node at a place.
+    pub(super) fn on(&self, at: usize) -> &[usize] {
+        &self.on[at]
+    }
+
+    /// Returns the numbers of all, those that were taken too.
+    pub(super) fn numbers(&self) -> core::ops::Range<usize> {
+        0..self.list.len()
+    }
+
+    /// Returns by which of `rights` an attempt may be taken, if by one.
+    pub(super) fn right(&self, rights: &Rights, victim: usize) -> Option<Right> {
+        rights.groups.get(self.list[victim].group).copied().flatten().map(|(right, _)| right)
     }
 
     /// Returns what the head of `line`, of `leaf` and with `turn`, may take: the free tier always; of its own budget
     /// what has a later turn; of another one what is on a side whose use is above its own side's by the margin.
-    pub(super) fn rights(&mut self, line: &mut Line<'_>, leaf: BudgetId, turn: Turn) -> Rights {
-        let mut rights = Rights::default();
-        let leaves: Vec<(BudgetId, Tier)> = self.by_leaf.keys().copied().collect();
-        for key in leaves {
-            let (theirs, tier) = key;
-            let right = match tier {
+    pub(super) fn rights(
+        &mut self,
+        line: &mut Line<'_>,
+        idle: &Idle<'_>,
+        (leaf, turn): (BudgetId, Turn),
+    ) -> Rights {
+        let mut sides: BTreeMap<BudgetId, Option<Right>> = BTreeMap::new();
+        let mut groups = Vec::with_capacity(self.groups.len());
+        for group in &self.groups {
+            let right = match group.tier {
                 Tier::Free => Some(Right::FreeTier),
-                Tier::Funded if theirs == leaf => Some(Right::Turn),
-                Tier::Funded => line.right_to(theirs),
+                Tier::Funded if group.leaf == leaf => Some(Right::Turn),
+                Tier::Funded => line.right_to(&group.path, &mut sides),
             };
-            let Some(right) = right else { continue };
-            let used = match tier {
-                Tier::Funded => line.used(theirs),
-                Tier::Free => *self.free_use.entry(theirs).or_insert_with(|| line.used_free(theirs)),
+            let is_left = |victim: &usize| {
+                !self.is_taken[*victim] && (right != Some(Right::Turn) || self.list[*victim].turn > turn)
             };
-            let of_leaf = self.by_leaf[&key].iter().filter(|victim| !self.is_taken[**victim]);
-            let may = |victim: &&usize| right != Right::Turn || self.list[**victim].turn > turn;
-            rights.of.extend(of_leaf.filter(may).map(|victim| (*victim, (right, used))));
+            let right = right.filter(|_| group.members.iter().any(is_left));
+            let free_use = &mut self.free_use;
+            groups.push(right.map(|right| match group.tier {
+                Tier::Funded => (right, line.used(group.leaf)),
+                Tier::Free => {
+                    (right, *free_use.entry(group.leaf).or_insert_with(|| line.used_free(group.leaf)))
+                }
+            }));
         }
-        rights
+        if groups.iter().all(Option::is_none) {
+            return Rights::default();
+        }
+        let ranks = self.ranks(&groups, turn);
+        let mut could_have: Vec<usize> = idle.nodes.iter().map(super::idle::Spare::open).collect();
+        for (victim, _) in self.list.iter().zip(&ranks).filter(|(_, rank)| rank.is_some()) {
+            victim.on.iter().for_each(|held| could_have[held.at] += held.slots.len());
+        }
+        Rights { groups, ranks, could_have }
+    }
+
+    fn ranks(&self, groups: &[Option<(Right, UseOf)>], turn: Turn) -> Vec<Option<u32>> {
+        let with_right = groups.iter().enumerate().filter_map(|(at, group)| Some((at, (*group)?)));
+        let mut ordered: Vec<(usize, (Right, UseOf))> = with_right.collect();
+        ordered.sort_by(|(_, (_, a)), (_, (_, b))| b.cmp_use(a));
+        let mut ranks = vec![None; self.list.len()];
+        let mut rank = 0;
+        let mut before: Option<UseOf> = None;
+        for (group, (right, used)) in ordered {
+            if before.is_some_and(|before| before.cmp_use(&used).is_ne()) {
+                rank += 1;
+            }
+            before = Some(used);
+            for victim in &self.groups[group].members {
+                let may = right != Right::Turn || self.list[*victim].turn > turn;
+                ranks[*victim] = (may && !self.is_taken[*victim]).then_some(rank);
+            }
+        }
+        ranks
     }
 
     /// Those of `takes` give way: whatever of their GPUs the start does not use comes free for the next.
     pub(super) fn take(&mut self, takes: &[usize], idle: &mut Idle<'a>) {
         for number in takes {
             self.is_taken[*number] = true;
-            let victim = &self.list[*number];
-            for (node, slots, gives) in &victim.on {
-                idle.gives_way(*node, slots, *gives);
+            self.left -= 1;
+            for held in &self.list[*number].on {
+                idle.gives_way(held.node, &held.slots, held.gives);
             }
         }
+    }
+}
+
+impl Group {
+    fn of(state: &State, leaf: BudgetId, tier: Tier) -> Self {
+        let mut path = vec![leaf];
+        let mut at = state.budgets.get(&leaf);
+        while let Some(parent) = at.and_then(|budget| budget.parent).filter(|_| path.len() <= DEPTH_MAX) {
+            path.push(parent);
+            at = state.budgets.get(&parent);
+        }
+        if at.is_none() {
+            path.clear();
+        }
+        path.reverse();
+        Self { leaf, tier, path, members: Vec::new() }
     }
 }
 
@@ -180,17 +269,19 @@ fn may_give_way(attempt: &Attempt, now: Timestamp) -> bool {
 }
 
 fn helping(
-    id: AttemptId,
-    attempt: &Attempt,
+    (id, attempt): (AttemptId, &Attempt),
+    cost: Cost,
     idle: &Idle<'_>,
     need: impl Fn(&crate::node::Node) -> Need,
-) -> Vec<(NodeId, Vec<Slot>, Need)> {
+) -> Vec<Held> {
     let mut on = vec![];
     for placement in &attempt.placements {
-        let Some(spare) = idle.nodes.get(&placement.node) else { continue };
-        let slots = held_by((placement.node, spare.node), (id, attempt));
+        let Some(at) = idle.position(placement.node) else { continue };
+        let node = idle.nodes[at].node;
+        let slots = held_by((placement.node, node), (id, attempt));
         if !slots.is_empty() {
-            on.push((placement.node, slots, need(spare.node)));
+            let each = cost.each(slots.len());
+            on.push(Held { node: placement.node, at, slots, gives: need(node), each });
         }
     }
     on
