@@ -13,7 +13,7 @@ use crate::client::{Client, job, script};
 use crate::lab::{ADMIN, DEADLINE, Lab, Plan, try_until};
 
 const NODES: usize = 128;
-/// GPUs of all nodes, each with a job that may be taken.
+/// GPUs of all nodes, each with a job.
 const GPUS: usize = 1_024;
 /// Jobs that wait behind them all the time.
 const LINE: usize = 9_000;
@@ -49,7 +49,7 @@ pub fn preempt(figures: &mut Figures, rounds: usize) -> Result<()> {
     is_full(&lab, &admin)?;
     let waiting = lab.block_on(admin.status())?.jobs_waiting;
     let count = |n: usize| u32::try_from(n).map_or(f64::INFINITY, f64::from);
-    figures.add("GPUs, each with a job that may be taken", count(GPUS), "count");
+    figures.add("GPUs, each with a job", count(GPUS), "count");
     figures.add("waiting jobs", u32::try_from(waiting).map_or(f64::INFINITY, f64::from), "count");
 
     let client = lab.client(&caller(0))?;
@@ -89,7 +89,7 @@ fn plan() -> Plan {
     Plan {
         nodes: Vec::new(),
         principals: (0..load::CALLERS).map(caller).collect(),
-        settings: ["window=60s", "cancel_grace=2s", "restart_guess=1s"].map(String::from).to_vec(),
+        settings: ["window=60s", "grace=2s", "restart_guess=1s"].map(String::from).to_vec(),
         tree: format!(
             "name: lab\nowner: ops\nchildren:\n  - {{ name: a, share: 50, members: [{members}] }}\n  \
              - {{ name: b, share: 50, members: [{members}] }}\n"
@@ -103,14 +103,16 @@ fn resumable(budget: &str) -> JobRequest {
     JobRequest { resumable: Some(true), ..job("one", budget, 1, 1_000) }
 }
 
-/// Waits until every GPU is with a job that may be taken.
+/// Waits until every GPU is with a job that runs: one that gave way before is protected for a while, all others may be
+/// taken.
 fn is_full(lab: &Lab, client: &Client) -> Result<()> {
     let full = try_until(DEADLINE, || {
         let pools = lab.block_on(client.status()).ok()?.pools;
-        let free = pools.iter().map(|pool| pool.interruptible).sum::<u32>();
-        (usize::try_from(free) == Ok(GPUS)).then_some(())
+        let running = pools.iter().map(|pool| pool.protected + pool.interruptible).sum::<u32>();
+        let may_be_taken = pools.iter().any(|pool| pool.interruptible > pool.protected);
+        (usize::try_from(running) == Ok(GPUS) && may_be_taken).then_some(())
     });
-    full.with_context(|| format!("not all GPUs are with interruptible jobs: {}", lab.bursar(&["queue"]).out))
+    full.with_context(|| format!("the cluster is not full: {}", lab.bursar(&["queue"]).out))
 }
 
 fn one_round(
