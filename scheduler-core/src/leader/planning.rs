@@ -36,6 +36,8 @@ struct Inputs {
     decisions: u64,
     /// Who leaves: their GPUs come free.
     leaving: u64,
+    /// Where orders arrive, on closed nodes too: who has a part there may give way.
+    linked: BTreeSet<NodeId>,
     open: BTreeSet<NodeId>,
     is_safe: bool,
 }
@@ -49,6 +51,7 @@ impl Inputs {
             budgets: state.budgets.digest(),
             decisions: state.decisions.digest(),
             leaving: leaving(state),
+            linked: links.nodes().collect(),
             open: open.map(|(id, _)| *id).collect(),
             is_safe: state.meta.safe_mode.is_some(),
         }

@@ -353,6 +353,24 @@ fn a_plan_of_which_nothing_was_adopted_is_made_again() {
 }
 
 #[test]
+fn a_closed_node_that_is_linked_again_is_a_reason_to_plan() {
+    // The gang that would give way has a rank there, and only now hears of it.
+    check(
+        "node n1 2 h100\nnode n2 2 h100 cordoned\nbudget a 50\nbudget b 50
+         runs 90.1 b 2x2 n1,n2 0-1 for=60m free\njob 1 a 2",
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         +10 woke => plan on n1, wake +20000
+         +11 planned
+         +5000 beat n1
+         up n2 8 => wake +25000
+         facts n2 8 => send n2, wake +5010
+         +5010 woke => plan on n1+n2, wake +25000
+         +5011 planned => propose 1: start 1",
+    );
+}
+
+#[test]
 fn only_one_plan_is_under_way_and_only_a_change_asks_for_another() {
     check(
         "node n1 1 h100\nbudget a 100\njob 1 a 2\nruns 5.1 a 1 n1 0 for=1h",
