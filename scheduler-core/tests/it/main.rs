@@ -7,6 +7,7 @@ mod leader;
 mod leading;
 mod loop_;
 mod peers;
+mod peers_agents;
 mod plan;
 mod random;
 mod reference;
