@@ -9,9 +9,11 @@ use scheduler_core::agent::{
 use scheduler_core::command::Saved;
 use scheduler_core::id::{ClusterId, GpuUuid};
 use scheduler_core::job::Exit;
+use scheduler_core::node::Facts;
 use scheduler_core::unit::{Span, Timestamp};
 
 use crate::random::Random;
+use crate::world::facts;
 
 /// What is to come of a machine's own.
 #[derive(Debug, Clone)]
@@ -55,6 +57,8 @@ pub struct Machine {
     pub down: Timestamp,
     /// No link before this.
     pub away_until: Timestamp,
+    /// A GPU that does not answer.
+    pub hidden: Option<u32>,
     pub agent: Option<Agent>,
     /// Counts agents, so that what one asked for is not answered to the next.
     pub life: u32,
@@ -73,6 +77,7 @@ impl Machine {
             up: Timestamp::ZERO,
             down: Timestamp::ZERO,
             away_until: Timestamp::ZERO,
+            hidden: None,
             agent: None,
             life: 0,
             token: Token::default(),
@@ -112,6 +117,17 @@ impl Machine {
         self.stop_agent();
         self.boot += 1;
         self.processes.clear();
+    }
+
+    /// What it is now.
+    pub fn facts(&self) -> Facts {
+        let mut facts = facts(&self.name, &format!("boot-{}", self.boot), self.gpus);
+        facts.gpus.retain(|gpu| self.hidden.is_none_or(|at| gpu.uuid != self.uuid(at)));
+        facts
+    }
+
+    fn uuid(&self, at: u32) -> GpuUuid {
+        GpuUuid::new(&format!("GPU-{}-{at}", self.name)).expect("a UUID")
     }
 
     /// Tells the agent, if one is there, and does what it asks for.
@@ -166,7 +182,8 @@ impl Machine {
                 self.news(id, now, RankNews::Gone, random)
             }
             Local::Looked(look) => {
-                let gpus = (0..self.gpus).map(|at| self.gpu(at)).collect();
+                let gpus =
+                    (0..self.gpus).filter(|at| self.hidden != Some(*at)).map(|at| self.gpu(at)).collect();
                 self.tell(Event::Looked { look, gpus }, now, random)
             }
             Local::Wake(at) if self.wake == Some(at) => {
@@ -178,7 +195,7 @@ impl Machine {
     }
 
     fn gpu(&self, at: u32) -> (GpuUuid, GpuUse) {
-        let uuid = GpuUuid::new(&format!("GPU-{}-{at}", self.name)).expect("a UUID");
+        let uuid = self.uuid(at);
         let is_busy = self.processes.values().any(|p| p.is_there && p.gpus.contains(&uuid));
         (uuid, if is_busy { GpuUse::Busy { pid: 7 } } else { GpuUse::Empty })
     }

@@ -14,7 +14,7 @@ use scheduler_core::unit::{Span, Timestamp};
 
 use super::machines::{Came, Local, Machine, Wire};
 use crate::random::Random;
-use crate::world::{BEGIN, REPLICA, World, facts};
+use crate::world::{BEGIN, REPLICA, World};
 
 const SIZES: [u32; 4] = [4, 4, 2, 2];
 
@@ -43,6 +43,8 @@ pub enum Due {
     Connect(NodeId),
     StartAgent(NodeId),
     Beat(NodeId),
+    /// All GPUs of a node answer again.
+    Answers(NodeId),
     Person,
     Fault,
     Look,
@@ -185,6 +187,7 @@ impl Run {
                 self.up(node, Event::Beat { node });
                 self.at(Span::from_secs(5), Due::Beat(node));
             }
+            Due::Answers(node) => self.hide(node, None),
             Due::Person => self.person(),
             Due::Fault => self.fault(),
             Due::Look => self.look(),
@@ -323,10 +326,25 @@ impl Run {
         self.sessions += 1;
         machine.session = Some(self.sessions);
         let session = Session::new(self.sessions);
-        let facts = facts(&machine.name, &format!("boot-{}", machine.boot), machine.gpus);
         self.lead(Event::LinkUp { node, session });
-        self.up(node, Event::Facts { node, session, facts });
+        self.tell_facts(node);
         self.tell(node, agent::Event::LinkUp);
+    }
+
+    fn tell_facts(&mut self, node: NodeId) {
+        let machine = &self.machines[&node];
+        if let Some(session) = machine.session.map(Session::new) {
+            let facts = machine.facts();
+            self.up(node, Event::Facts { node, session, facts });
+        }
+    }
+
+    /// A GPU does not answer, or all do again.
+    pub fn hide(&mut self, node: NodeId, hidden: Option<u32>) {
+        if let Some(machine) = self.machines.get_mut(&node) {
+            machine.hidden = hidden;
+        }
+        self.tell_facts(node);
     }
 
     fn lose_link(&mut self, node: NodeId) -> Option<u64> {
