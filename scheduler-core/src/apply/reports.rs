@@ -70,7 +70,11 @@ fn take(state: &mut State, node: NodeId, report: &Report, now: Timestamp) {
 fn take_unplaced(state: &mut State, node: NodeId, report: &Report, now: Timestamp) {
     let key = (node, report.attempt, report.rank);
     match &report.event {
-        RankEvent::Freed => stray::gone(state, key, report.at, now),
+        RankEvent::Freed => {
+            stray::gone(state, key, report.at, now);
+            // It may have been of an attempt's number, and counted with that one's cores.
+            go::go_on(state, node, now);
+        }
         RankEvent::Unknown { gpus } => stray::found(state, key, gpus, now),
         RankEvent::Unkillable { what } if state.strays.contains(&key) => {
             fence(state, node, report, what, now)

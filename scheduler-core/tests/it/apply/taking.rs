@@ -350,3 +350,23 @@ fn occupancy_tiles_time_through_notice_handover_and_go() {
     let all = of(victim.job) + of(taker) + time(Class::Overhead) + time(Class::Idle);
     assert_eq!(all, 4 * world.now.since(begin).as_millis());
 }
+
+#[test]
+fn who_waits_for_the_cores_of_a_stray_goes_when_that_is_gone() {
+    let mut world = World::new();
+    let (n1, n2) = (world.node("n1", 2), world.node("n2", 2));
+    let runs = world.submit("bob", request(1));
+    let runs = world.place(runs, n2, &[0]);
+    // A process of the same number is found on another node, and the attempt leaves.
+    let gpus = vec![world.state.nodes.get(&n1).expect("it joined").gpus[0].uuid.clone()];
+    world.report(n1, runs, RankEvent::Unknown { gpus });
+    world.cancel("bob", runs.job, "").expect("it is bob's");
+    let mut asked = request(1);
+    asked.shape.cpus = Some(16);
+    let waits = world.submit("bob", asked);
+    let waits = world.place(waits, n1, &[1]);
+    assert_eq!(world.attempt(waits).go_at, None);
+    world.wait(Span::from_secs(3));
+    world.report(n1, runs, RankEvent::Freed);
+    assert_eq!(world.attempt(waits).go_at, Some(world.now));
+}
