@@ -246,7 +246,7 @@ impl Leader {
             let back = verdict.back.into_iter().map(|node| Command::NodeBack { node });
             unreachable.chain(back).for_each(|command| self.propose_about(command));
         }
-        for (node, command) in self.saves.take(now) {
+        for (node, command) in self.saves.take(state, now) {
             self.outbox.push(Fact { actor: Actor::Agent(node), command, from: From::Leader });
         }
         if self.ticks.take(state, now) {

@@ -12,6 +12,8 @@ use crate::unit::{Span, Timestamp};
 
 /// Of an attempt one entry in this time.
 const EVERY: Span = Span::from_mins(1);
+/// What was said before the attempt's start is committed is looked at again after this.
+const STARTS_SOON: Span = Span::from_secs(1);
 /// The most attempts that are remembered: more than run on 100,000 GPUs.
 const KNOWN_MAX: usize = 100_000;
 /// The most reports of one command.
@@ -75,13 +77,19 @@ impl Saves {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Returns what is due, by node.
-    pub(super) fn take(&mut self, now: Timestamp) -> Vec<(NodeId, Command)> {
+    /// Returns what is due, by node. What a rank said before the start of all ranks is committed waits for that: until
+    /// then it would be dropped, and nobody says a first sign again.
+    pub(super) fn take(&mut self, state: &State, now: Timestamp) -> Vec<(NodeId, Command)> {
         let mut by_node: BTreeMap<NodeId, Vec<Saved>> = BTreeMap::new();
         while let Some((at, id)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, id));
             let Some(known) = self.known.get_mut(&id) else { continue };
             known.due = None;
+            if lives(state, id) && state.attempts.get(&id).is_some_and(|a| a.started_at.is_none()) {
+                known.due = Some(now.plus(STARTS_SOON));
+                self.due.insert((now.plus(STARTS_SOON), id));
+                continue;
+            }
             known.told_at = Some(now);
             let saved = Saved { attempt: id, saved_at: known.saved_at, signed_at: known.signed_at };
             by_node.entry(known.node).or_default().push(saved);

@@ -133,6 +133,10 @@ impl Script {
                 self.place(id, node);
             }
             "noted" => {}
+            "started" => {
+                let now = self.now;
+                self.attempt(words[1]).started_at = Some(now);
+            }
             "stop" => {
                 let cause = StopCause::Unwanted;
                 let stop = Stop { at: self.now, cause, grace: Span::from_secs(30) };
@@ -527,6 +531,21 @@ fn the_first_sign_is_written_at_once_and_checkpoints_once_a_minute() {
          +30000 beat n1 => wake +30010
          +45000 beat n1 => plan on n1 knowing 90 saved +6000, wake +50000
          +60020 woke => propose 2: 90 saved +6000 signed +20, wake +65000",
+    );
+}
+
+#[test]
+fn a_sign_that_comes_before_the_start_is_committed_is_written_after_it() {
+    check(
+        ONE,
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         state place 1 n1
+         +20 saves n1 7 1 signed => wake +1020
+         +1020 woke => wake +2020
+         state started 1
+         +1500 applied => send n1, wake +1510
+         +2020 woke => propose 1: 1 saved - signed +20, wake +20000",
     );
 }
 
