@@ -46,7 +46,7 @@ fn take(state: &mut State, node: NodeId, report: &Report, now: Timestamp) {
         RankEvent::Exited { exit, by, saved_at } => {
             let cause = cause(attempt, *by);
             if let Some(saved_at) = saved_at {
-                progress::saved(state, id, *saved_at, now);
+                progress::saved(state, id, (*saved_at).min(report.at), now);
             }
             rank::ended(state, id, rank, Ended { at: report.at, cause, exit: Some(*exit) }, now);
         }
