@@ -23,13 +23,6 @@ impl Plan {
     /// Of these the most that take somebody: each of them looks at the whole pool again, and the leader's next plan
     /// goes on where this one ends.
     pub const TAKING_MAX: usize = 32;
-
-    /// Whether the plan may have ended at a bound: another one may find more, although nothing changed.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        let taking = self.decisions.iter().filter(|start| !start.takes.is_empty()).count();
-        self.decisions.len() >= Self::DECISIONS_MAX || taking >= Self::TAKING_MAX
-    }
 }
 
 /// The decision to start a job, and to take what it lacks: one decision, adopted whole or not.

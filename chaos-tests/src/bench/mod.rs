@@ -1,10 +1,11 @@
-//! Figures that the pages promise, measured on this machine with real processes.
+//! Figures that the pages promise, measured on this machine: with real processes, and the planner alone.
 
 mod adopt;
 mod disk;
 mod failover;
 mod load;
 mod memory;
+mod plan;
 mod preempt;
 mod rows;
 mod scripted;
@@ -12,6 +13,7 @@ mod start;
 mod submit;
 
 pub use failover::failover;
+pub use plan::plan;
 pub use preempt::preempt;
 pub use rows::{Figures, quantile};
 pub use start::{boot_nanos, stamp};

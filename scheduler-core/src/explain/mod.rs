@@ -35,5 +35,6 @@ pub use takers::Taker;
 pub use victims::Victim;
 
 pub(crate) use outlook::{Eyes, Outlook};
+pub(crate) use right::Uses;
 pub(crate) use victims::victims;
 pub(crate) use waiting::{Queued, reasons};

@@ -2,21 +2,20 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 
 use super::closed::{Closed, closed};
 use super::right::{Kept, Sight, Uses};
 use crate::decision::Right;
-use crate::id::{AttemptId, BudgetId, JobId, Name, NodeId, Term};
+use crate::id::{AttemptId, BudgetId, JobId, Name, NodeId};
 use crate::job::{Attempt, Job};
 use crate::lifecycle::need::{could_hold, is_of_type};
-use crate::lifecycle::phase::place_of;
 use crate::lifecycle::place::protection;
 use crate::node::{Contact, Gpu, Node};
-use crate::plan::{Class, Links, plan};
+use crate::plan::{Alone, Class, Links};
 use crate::queue::{is_with_stray, promised_until};
 use crate::spec::{Tier, Turn};
 use crate::state::State;
-use crate::table::Table;
 use crate::unit::{Span, Timestamp};
 
 /// What makes two waiting jobs see a pool alike.
@@ -39,6 +38,11 @@ impl<'a> Eyes<'a> {
             turn: job.terms.turn,
             protection: protection(state, id, job),
         }
+    }
+
+    /// Returns them where no drain is to come: how long the job is protected makes no difference there.
+    pub(crate) fn without_windows(self) -> Self {
+        Self { protection: Span::ZERO, ..self }
     }
 }
 
@@ -98,7 +102,22 @@ impl Outlook {
         eyes: &Eyes<'_>,
         now: Timestamp,
     ) -> Self {
-        let look = Look { state, eyes, links, uses: Uses::new(state, pool, now), now };
+        let mut alone = None;
+        let starts = || alone.get_or_insert_with(|| Alone::new(state, links, now)).starts(id);
+        Self::with(state, links, &Uses::new(state, pool, now), eyes, now, starts)
+    }
+
+    /// Looks at every node of the pool of `uses`; `starts` says whether the job would start if it were alone in line.
+    pub(crate) fn with(
+        state: &State,
+        links: &Links,
+        uses: &Uses<'_>,
+        eyes: &Eyes<'_>,
+        now: Timestamp,
+        starts: impl FnOnce() -> bool,
+    ) -> Self {
+        let look = Look { state, eyes, links, uses, now, known: RefCell::default() };
+        let pool = uses.pool();
         let certain = match eyes.tier {
             Tier::Funded => Some(state.meta.settings.start_limit.plus(eyes.protection)),
             Tier::Free => None,
@@ -123,7 +142,7 @@ impl Outlook {
         outlook.unprotected_at = wanted.checked_sub(1).and_then(|last| ready.get(last)).copied();
         outlook.is_contested = outlook.unprotected_at.is_some_and(|at| at <= now);
         // The plan places nothing where not even this is enough, and needs not be asked.
-        outlook.fits_now = outlook.nodes_now >= eyes.class.shape.nodes && starts_alone(state, links, id, now);
+        outlook.fits_now = outlook.nodes_now >= eyes.class.shape.nodes && starts();
         outlook
     }
 
@@ -194,8 +213,10 @@ struct Look<'a> {
     state: &'a State,
     eyes: &'a Eyes<'a>,
     links: &'a Links,
-    uses: Uses<'a>,
+    uses: &'a Uses<'a>,
     now: Timestamp,
+    /// By leaf and turn.
+    known: RefCell<BTreeMap<(BudgetId, Turn), Sight>>,
 }
 
 impl Look<'_> {
@@ -223,8 +244,12 @@ impl Look<'_> {
             (Tier::Free, Tier::Funded) => Seen::May(holder, Right::FreeTier),
             (Tier::Funded, Tier::Funded) => {
                 let turn = self.state.jobs.get(&holder.job).map_or(Turn::Normal, |job| job.terms.turn);
-                let sight = self.uses.sight((self.eyes.budget, self.eyes.turn), (attempt.budget, turn));
-                match sight {
+                let theirs = (attempt.budget, turn);
+                let mut known = self.known.borrow_mut();
+                let sight = known
+                    .entry(theirs)
+                    .or_insert_with(|| self.uses.sight((self.eyes.budget, self.eyes.turn), theirs));
+                match *sight {
                     Sight::May(right) => Seen::May(holder, right),
                     Sight::Kept(kept) => Seen::Kept(holder, kept),
                 }
@@ -239,16 +264,6 @@ impl Look<'_> {
             self.links.has(placement.node) && node.is_some_and(|node| node.contact == Contact::Ready)
         })
     }
-}
-
-/// Whether a plan made now would start the job if nobody else were in line, and nothing were broken.
-fn starts_alone(state: &State, links: &Links, id: JobId, now: Timestamp) -> bool {
-    let Some(job) = state.jobs.get(&id) else { return false };
-    let mut view = state.clone();
-    view.meta.safe_mode = None;
-    view.line = Table::default();
-    view.line.insert(place_of(id, job), ());
-    !plan(&view, links, now, Term::new(0)).decisions.is_empty()
 }
 
 fn matching<'a>(node: &'a Node, eyes: &'a Eyes<'_>) -> impl Iterator<Item = &'a Gpu> + 'a {

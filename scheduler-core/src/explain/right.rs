@@ -12,7 +12,7 @@ use crate::unit::Timestamp;
 
 /// Uses of budgets in one pool, each computed once.
 #[derive(Debug)]
-pub(super) struct Uses<'a> {
+pub(crate) struct Uses<'a> {
     state: &'a State,
     pool: &'a Name,
     now: Timestamp,
@@ -42,8 +42,13 @@ pub(crate) enum Kept {
 }
 
 impl<'a> Uses<'a> {
-    pub(super) fn new(state: &'a State, pool: &'a Name, now: Timestamp) -> Self {
+    pub(crate) fn new(state: &'a State, pool: &'a Name, now: Timestamp) -> Self {
         Self { state, pool, now, known: RefCell::default() }
+    }
+
+    /// Returns whose uses they are.
+    pub(super) fn pool(&self) -> &'a Name {
+        self.pool
     }
 
     /// Returns a budget's use.

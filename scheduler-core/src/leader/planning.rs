@@ -175,10 +175,6 @@ impl Planning {
             self.stage = Stage::Idle;
             return None;
         }
-        if plan.is_full() {
-            // It ended at a bound: the next one goes on, whatever becomes of this one.
-            self.seen = None;
-        }
         self.stage = Stage::Adopting(ticket);
         Some(plan)
     }

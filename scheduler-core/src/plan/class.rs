@@ -8,7 +8,7 @@ use crate::id::{JobId, Name, NodeId};
 use crate::job::Job;
 use crate::lifecycle::need::could_hold;
 use crate::spec::Shape;
-use crate::state::{InLine, State};
+use crate::state::State;
 
 /// What a class of jobs needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,11 +37,12 @@ impl<'a> Class<'a> {
 pub(crate) struct Ask<'a> {
     pub id: JobId,
     pub job: &'a Job,
-    /// Its place in the state's line.
-    pub place: InLine,
     /// Its class, by number.
     pub class: usize,
 }
+
+/// So many classes are looked through faster than they are looked up.
+const LOOKED_THROUGH: usize = 16;
 
 /// The classes that were met in one pool.
 #[derive(Debug, Default)]
@@ -57,9 +58,14 @@ impl<'a> Classes<'a> {
     pub(super) fn number(&mut self, state: &State, pool: &Name, job: &'a Job) -> (usize, bool) {
         // Neighbours in line are mostly alike.
         let shape = &job.terms.shape;
-        let is_last = |class: &Class<'_>| *class.shape == *shape && class.barred.is_empty();
-        if job.failed_on.is_empty() && self.list.get(self.last).is_some_and(is_last) {
-            return (self.last, self.fits[self.last]);
+        let is_alike = |class: &Class<'_>| *class.shape == *shape && class.barred.is_empty();
+        if job.failed_on.is_empty() {
+            let is_last = self.list.get(self.last).is_some_and(is_alike);
+            let few = || self.list.iter().take(LOOKED_THROUGH).position(is_alike);
+            if let Some(number) = if is_last { Some(self.last) } else { few() } {
+                self.last = number;
+                return (number, self.fits[number]);
+            }
         }
         let class = Class::of(state, job);
         let number = match self.known.get(&class) {

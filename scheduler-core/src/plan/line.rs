@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use super::class::{Ask, Class, Classes};
 use crate::budget;
@@ -11,6 +12,9 @@ use crate::ledger::FREE_FLOOR;
 use crate::spec::{Tier, Turn};
 use crate::state::{InLine, State};
 use crate::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
+
+/// So many places of the state's line are read at once.
+const READ_AT_ONCE: usize = 32;
 
 /// The waiting jobs of one pool and tier, in the order in which they are tried; read from the state's own line as far
 /// as the round comes.
@@ -24,6 +28,7 @@ pub(crate) struct Line<'a> {
     tier: Tier,
     now: Timestamp,
     classes: Classes<'a>,
+    asks: BTreeMap<BudgetId, Asks<'a>>,
     sides: Vec<Side<'a>>,
     known: BTreeMap<BudgetId, usize>,
     /// Uses of budgets without jobs in this line: nothing of this round changes them.
@@ -31,8 +36,8 @@ pub(crate) struct Line<'a> {
     /// From the root to the side whose job is the head; empty when nobody is left.
     path: Vec<usize>,
     tried: u32,
-    /// The first of each budget that was passed over whole since they were counted last.
-    passed: Vec<InLine>,
+    /// The budgets that were passed over whole since they were counted last, from which place on.
+    passed: Vec<(BudgetId, usize)>,
 }
 
 /// A budget with waiting jobs in it or below it.
@@ -42,8 +47,44 @@ struct Side<'a> {
     parent: Option<usize>,
     /// Those below with jobs, by use, the lowest first: a side only changes its place while it is the first.
     children: Vec<usize>,
-    /// The first of its own jobs.
+    /// The first of its own jobs that was not placed or passed over.
     first: Option<Ask<'a>>,
+    /// Its place among them.
+    at: usize,
+}
+
+/// The jobs of one budget and tier that stand in the pool: as many as were asked for, since most rounds need few; kept,
+/// since a line is gone through several times.
+#[derive(Debug)]
+struct Asks<'a> {
+    list: Vec<Ask<'a>>,
+    /// The state's line is read on from here; none when all were read.
+    rest: Option<InLine>,
+}
+
+impl<'a> Asks<'a> {
+    /// Reads on; none if nothing is left. A job that names no pool stands in each where some node could hold it.
+    fn read(&mut self, state: &'a State, pool: &Name, classes: &mut Classes<'a>) -> Option<()> {
+        let before = self.rest.take()?;
+        let mut read = 0;
+        for (place, ()) in state.line.range((Bound::Excluded(before), Bound::Unbounded)).take(READ_AT_ONCE) {
+            if (place.budget, place.tier) != (before.budget, before.tier) {
+                return Some(());
+            }
+            read += 1;
+            self.rest = Some(*place);
+            let Some(job) = state.jobs.get(&place.job) else { continue };
+            let shape = &job.terms.shape;
+            if shape.nodes == 0 || shape.gpus_per_node.get() == 0 {
+                continue;
+            }
+            let (class, fits) = classes.number(state, pool, job);
+            if job.terms.cluster.as_ref().map_or(fits, |named| named == pool) {
+                self.list.push(Ask { id: place.job, job, class });
+            }
+        }
+        (read > 0).then_some(())
+    }
 }
 
 impl<'a> Line<'a> {
@@ -55,6 +96,7 @@ impl<'a> Line<'a> {
             tier,
             now,
             classes: Classes::default(),
+            asks: BTreeMap::new(),
             sides: Vec::new(),
             known: BTreeMap::new(),
             others: BTreeMap::new(),
@@ -70,7 +112,7 @@ impl<'a> Line<'a> {
     pub(super) fn again(&mut self) {
         for side in &mut self.sides {
             side.children.clear();
-            side.first = None;
+            (side.first, side.at) = (None, 0);
         }
         self.tried = 0;
         self.passed.clear();
@@ -79,7 +121,7 @@ impl<'a> Line<'a> {
 
     fn form(&mut self) {
         for before in leaves(self.state, self.tier) {
-            let Some(first) = self.next_of(before) else { continue };
+            let Some(first) = self.ask(before.budget, 0) else { continue };
             // A job whose budget is gone has no place; no edit removes a budget with live jobs.
             if let Some(side) = self.side(before.budget, budget::DEPTH_MAX + 1) {
                 self.sides[side].first = Some(first);
@@ -169,19 +211,19 @@ impl<'a> Line<'a> {
     /// Passes over the head and whoever comes after it in its own budget.
     pub(super) fn pass_budget(&mut self) {
         let Some(leaf) = self.path.last().copied() else { return };
-        self.passed.extend(self.sides[leaf].first.take().map(|ask| ask.place));
+        let side = &mut self.sides[leaf];
+        side.first = None;
+        self.passed.push((side.used.budget, side.at));
         self.shorten();
     }
 
     /// Counts those who were passed over together: only a decision asks for its place in line.
     pub(super) fn count_passed(&mut self) {
-        for first in core::mem::take(&mut self.passed) {
-            self.tried = self.tried.saturating_add(1);
-            let mut place = first;
-            while let Some(ask) = self.next_of(place) {
-                self.tried = self.tried.saturating_add(1);
-                place = ask.place;
-            }
+        for (budget, first) in core::mem::take(&mut self.passed) {
+            // Reads all of them.
+            let _ = self.ask(budget, usize::MAX);
+            let count = self.asks.get(&budget).map_or(0, |asks| asks.list.len() - first);
+            self.tried = self.tried.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         }
     }
 
@@ -216,7 +258,10 @@ impl<'a> Line<'a> {
     fn leave(&mut self) {
         let Some(leaf) = self.path.last().copied() else { return };
         self.tried = self.tried.saturating_add(1);
-        let next = self.sides[leaf].first.and_then(|ask| self.next_of(ask.place));
+        let side = &mut self.sides[leaf];
+        side.at += 1;
+        let (budget, at) = (side.used.budget, side.at);
+        let next = self.ask(budget, at);
         self.sides[leaf].first = next;
         if next.is_none() {
             self.shorten();
@@ -264,25 +309,14 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Returns the next job of the same budget and tier that stands in the pool: one that names no pool stands in each
-    /// where some node could hold it.
-    fn next_of(&mut self, mut before: InLine) -> Option<Ask<'a>> {
-        loop {
-            let (place, ()) = self.state.line.after(&before)?;
-            if (place.budget, place.tier) != (before.budget, before.tier) {
-                return None;
-            }
-            before = *place;
-            let Some(job) = self.state.jobs.get(&place.job) else { continue };
-            let shape = &job.terms.shape;
-            if shape.nodes == 0 || shape.gpus_per_node.get() == 0 {
-                continue;
-            }
-            let (class, fits) = self.classes.number(self.state, self.pool, job);
-            if job.terms.cluster.as_ref().map_or(fits, |named| named == self.pool) {
-                return Some(Ask { id: place.job, job, place: *place, class });
-            }
+    /// Returns a budget's job of this line's tier at a place among those that stand in the pool, from 0.
+    fn ask(&mut self, budget: BudgetId, at: usize) -> Option<Ask<'a>> {
+        let before = first_place(budget, self.tier);
+        let asks = self.asks.entry(budget).or_insert_with(|| Asks { list: Vec::new(), rest: Some(before) });
+        while asks.list.len() <= at {
+            asks.read(self.state, self.pool, &mut self.classes)?;
         }
+        asks.list.get(at).copied()
     }
 
     /// Returns the side of `id`, made with all above it; at most `levels` of them.
@@ -297,7 +331,7 @@ impl<'a> Line<'a> {
         let (books, tree) = (&self.state.books, &self.state.budgets);
         let window = self.state.meta.settings.window;
         let used = books.use_of(id, self.pool, self.tier, tree, window, self.now);
-        self.sides.push(Side { used, parent, children: Vec::new(), first: None });
+        self.sides.push(Side { used, parent, children: Vec::new(), first: None, at: 0 });
         self.known.insert(id, self.sides.len() - 1);
         Some(self.sides.len() - 1)
     }

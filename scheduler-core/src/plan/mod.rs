@@ -11,6 +11,7 @@
 //! nothing and waits, and the next is tried. Nothing here reads a clock or keeps anything between two rounds, so that
 //! the leader, a dry run and a simulator get the same answer from the same state.
 
+mod alone;
 mod class;
 mod cover;
 mod fit;
@@ -29,7 +30,8 @@ pub use fit::{Shut, closes_at, next_opening, shut};
 pub use links::Links;
 pub use round::plan;
 
+pub(crate) use alone::Alone;
 pub(crate) use class::{Ask, Class};
 pub(crate) use line::{Line, has_waiting};
-pub(crate) use round::pools;
+pub(crate) use round::{has_windows, pools};
 pub(crate) use walk::walk;

@@ -11,6 +11,7 @@ use super::victims::{Rights, Victims};
 use super::{Ask, Line, Links};
 use crate::decision::{Plan, Start, Take};
 use crate::id::{BudgetId, JobId, Name, Term};
+use crate::job::Job;
 use crate::lifecycle::need::rate;
 use crate::lifecycle::place::protection;
 use crate::settings::Settings;
@@ -35,7 +36,7 @@ pub fn plan(state: &State, links: &Links, now: Timestamp, term: Term) -> Plan {
         state,
         links,
         now,
-        has_windows: state.nodes.values().any(|node| super::closes_at(node).is_some()),
+        has_windows: has_windows(state),
         started: BTreeSet::new(),
         decisions: Vec::new(),
         taking: 0,
@@ -46,6 +47,17 @@ pub fn plan(state: &State, links: &Links, now: Timestamp, term: Term) -> Plan {
         }
     }
     Plan { term, index: state.meta.index, decisions: round.decisions }
+}
+
+/// Whether a drain is to come somewhere, so that it matters how long a job is protected.
+pub(crate) fn has_windows(state: &State) -> bool {
+    state.nodes.values().any(|node| super::closes_at(node).is_some())
+}
+
+/// Returns the time from a funded job's go to the certain end of its protection.
+pub(super) fn certain(state: &State, id: JobId, job: &Job) -> Option<Span> {
+    let is_funded = job.terms.tier == Tier::Funded;
+    is_funded.then(|| state.meta.settings.start_limit.plus(protection(state, id, job)))
 }
 
 /// Returns the pools that have nodes, in order.
@@ -78,13 +90,15 @@ struct Failed {
     /// On idle GPUs: these only become fewer.
     idle: BTreeSet<Kind>,
     /// And with what comes free or may be taken, which depends on whose the job is; forgotten with each decision: what
-    /// that set aside and left over may help whoever comes after it.
-    taking: BTreeSet<(Kind, BudgetId, Turn)>,
+    /// that set aside and left over may help whoever comes after it. A budget's jobs are tried one after the other, so
+    /// those of one owner are enough.
+    taking: BTreeSet<Kind>,
+    owner: Option<(BudgetId, Turn)>,
 }
 
 /// What a pool has for its jobs.
-struct Stock<'a> {
-    idle: Idle<'a>,
+pub(super) struct Stock<'a> {
+    pub(super) idle: Idle<'a>,
     victims: Victims<'a>,
     /// Of the head for which they were asked last; every decision changes the numbers.
     rights: Option<((BudgetId, Turn), Rights)>,
@@ -94,12 +108,10 @@ struct Stock<'a> {
 
 impl<'a> Round<'a> {
     fn pool(&mut self, pool: &'a Name) {
-        let idle = Idle::of(self.state, pool, self.links, self.now);
-        let victims = Victims::of(self.state, pool, self.links, &idle, self.now);
-        if idle.total() == 0 && idle.coming() == 0 && victims.is_empty() {
+        let mut stock = Stock::of(self.state, pool, self.links, self.now);
+        if stock.is_used_up(Tier::Funded) {
             return;
         }
-        let mut stock = Stock { idle, victims, rights: None, offers: BTreeMap::new() };
         let mut line = Line::new(self.state, pool, Tier::Funded, self.now);
         for _ in 0..PASSES_MAX {
             let before = self.decisions.len();
@@ -147,7 +159,10 @@ impl<'a> Round<'a> {
         let kind = Kind { class: ask.class, certain };
         let owner = (ask.job.budget, ask.job.terms.turn);
         let may_wait = ask.job.terms.tier == Tier::Funded;
-        if failed.idle.contains(&kind) && (!may_wait || failed.taking.contains(&(kind, owner.0, owner.1))) {
+        if failed.owner.replace(owner) != Some(owner) {
+            failed.taking.clear();
+        }
+        if failed.idle.contains(&kind) && (!may_wait || failed.taking.contains(&kind)) {
             return false;
         }
         let class = line.class(ask).clone();
@@ -166,7 +181,7 @@ impl<'a> Round<'a> {
         }
         let latest_go = self.now.plus(longest_grace(&self.state.meta.settings));
         let Some(found) = stock.taking(line, &Asked { latest_go, ..asked }, ask.class, owner) else {
-            failed.taking.insert((kind, owner.0, owner.1));
+            failed.taking.insert(kind);
             return false;
         };
         let rights = stock.rights.take().map(|(_, rights)| rights).unwrap_or_default();
@@ -203,18 +218,23 @@ impl<'a> Round<'a> {
 
     /// Returns the time from the head's go to the certain end of its protection, where a drain is to come.
     fn certain(&self, ask: &Ask<'_>) -> Option<Span> {
-        let is_asked = self.has_windows && ask.job.terms.tier == Tier::Funded;
-        let limit = self.state.meta.settings.start_limit;
-        is_asked.then(|| limit.plus(protection(self.state, ask.id, ask.job)))
+        self.has_windows.then(|| certain(self.state, ask.id, ask.job)).flatten()
     }
 }
 
 /// Returns the longest time that anybody who leaves may take for it.
-fn longest_grace(settings: &Settings) -> Span {
+pub(super) fn longest_grace(settings: &Settings) -> Span {
     settings.grace_max.max(settings.cancel_grace).max(settings.rank_grace).max(settings.free_grace)
 }
 
 impl<'a> Stock<'a> {
+    /// Returns what `pool` has now.
+    pub(super) fn of(state: &'a State, pool: &Name, links: &Links, now: Timestamp) -> Self {
+        let idle = Idle::of(state, pool, links, now);
+        let victims = Victims::of(state, pool, links, &idle, now);
+        Self { idle, victims, rights: None, offers: BTreeMap::new() }
+    }
+
     /// Whether nobody of `tier` can start any more.
     fn is_used_up(&self, tier: Tier) -> bool {
         let is_funded = tier == Tier::Funded;
@@ -232,9 +252,11 @@ impl<'a> Stock<'a> {
             && self.rights.as_ref().is_some_and(has_no_rights)
     }
 
-    fn taking(
+    /// Finds the cheapest start of the head of `line`, whose class has that number and whose owner is that one, on what
+    /// comes free and on what it may take.
+    pub(super) fn taking(
         &mut self,
-        line: &mut Line<'a>,
+        line: &mut Line<'_>,
         asked: &Asked<'_>,
         class: usize,
         owner: (BudgetId, Turn),

@@ -6,10 +6,10 @@ use core::ops::ControlFlow;
 
 use crate::decision::Start;
 use crate::decision::UseOf;
-use crate::explain::{Eyes, Outlook, Queued, Reason, reasons, standing};
+use crate::explain::{Eyes, Outlook, Queued, Reason, Uses, reasons, standing};
 use crate::id::{BudgetId, JobId, Label, Name, Term};
 use crate::job::{Job, Phase};
-use crate::plan::{Links, plan, pools, walk};
+use crate::plan::{Alone, Links, has_windows, plan, pools, walk};
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
@@ -132,11 +132,16 @@ fn in_line(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
     let mut stood: Vec<Stood<'_>> = best.into_values().collect();
     stood.sort_by_key(|stood| (stood.place, stood.pool));
     let mut outlooks: BTreeMap<(&Name, Eyes<'_>), Outlook> = BTreeMap::new();
+    let uses: BTreeMap<&Name, Uses<'_>> =
+        pools(state).into_iter().map(|pool| (pool, Uses::new(state, pool, now))).collect();
+    let has_windows = has_windows(state);
+    let mut alone = Alone::new(state, links, now);
     let rows = stood.into_iter().filter_map(|stood| {
         let eyes = Eyes::of(state, stood.id, stood.job);
-        let outlook = outlooks
-            .entry((stood.pool, eyes.clone()))
-            .or_insert_with(|| Outlook::of(state, stood.pool, links, stood.id, &eyes, now));
+        let eyes = if has_windows { eyes } else { eyes.without_windows() };
+        let outlook = outlooks.entry((stood.pool, eyes.clone())).or_insert_with(|| {
+            Outlook::with(state, links, &uses[stood.pool], &eyes, now, || alone.starts(stood.id))
+        });
         let queued = Queued {
             job: stood.job,
             pool: Some(stood.pool),

@@ -31,6 +31,12 @@ pub const BENCHES: &[Bench] = &[
         measures: "leader killed to next acknowledged write, three real replicas",
     },
     Bench {
+        name: "plan",
+        package: "chaos-tests",
+        program: "bench",
+        measures: "rounds of the planner at 1,024 and 10,000 GPUs, full, with long lines",
+    },
+    Bench {
         name: "preempt",
         package: "chaos-tests",
         program: "bench",

@@ -1,0 +1,63 @@
+//! Whether a waiting job would start if it were alone in line: the same as a plan, with what there is looked at once for
+//! many jobs.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::idle::Ask as Asked;
+use super::round::{Stock, certain, has_windows, longest_grace, pools};
+use super::{Class, Line, Links};
+use crate::id::{JobId, Name};
+use crate::job::Job;
+use crate::lifecycle::phase::place_of;
+use crate::spec::Tier;
+use crate::state::State;
+use crate::table::Table;
+use crate::unit::Timestamp;
+
+/// What the pools have for whoever is alone in line, and nothing is broken.
+pub(crate) struct Alone<'a> {
+    state: &'a State,
+    now: Timestamp,
+    has_windows: bool,
+    stocks: Vec<(&'a Name, Stock<'a>)>,
+    classes: BTreeMap<Class<'a>, usize>,
+}
+
+impl<'a> Alone<'a> {
+    /// Looks at what every pool has.
+    pub(crate) fn new(state: &'a State, links: &Links, now: Timestamp) -> Self {
+        let stocks = pools(state).into_iter().map(|pool| (pool, Stock::of(state, pool, links, now)));
+        let (has_windows, stocks) = (has_windows(state), stocks.collect());
+        Self { state, now, has_windows, stocks, classes: BTreeMap::new() }
+    }
+
+    /// Whether a plan made now would start the job if nobody else were in line.
+    pub(crate) fn starts(&mut self, id: JobId) -> bool {
+        let Some(job) = self.state.jobs.get(&id) else { return false };
+        let class = Class::of(self.state, job);
+        let next = self.classes.len();
+        let number = *self.classes.entry(class.clone()).or_insert(next);
+        let mut view = self.state.clone();
+        view.line = Table::default();
+        view.line.insert(place_of(id, job), ());
+        let certain = self.has_windows.then(|| certain(self.state, id, job)).flatten();
+        let asked = Asked { shape: class.shape, barred: &class.barred, certain, latest_go: self.now };
+        let latest_go = self.now.plus(longest_grace(&self.state.meta.settings));
+        self.stocks.iter_mut().any(|(pool, stock)| {
+            let mut line = Line::new(&view, pool, job.terms.tier, self.now);
+            if line.head().is_none() {
+                return false;
+            }
+            let may_wait = job.terms.tier == Tier::Funded;
+            stock.idle.find(&asked).is_some()
+                || may_wait && stock.could_take(&mut line, &Asked { latest_go, ..asked }, number, job)
+        })
+    }
+}
+
+impl Stock<'_> {
+    fn could_take(&mut self, line: &mut Line<'_>, asked: &Asked<'_>, class: usize, job: &Job) -> bool {
+        self.taking(line, asked, class, (job.budget, job.terms.turn)).is_some()
+    }
+}
