@@ -48,7 +48,7 @@ impl Rights {
             Self::Protected => "for=1h min=2h",
             // Too short for anybody's use to be above another's by the margin.
             Self::None | Self::Turns => "for=2h min=1h",
-            Self::Half if number % 2 == 0 => "for=60h min=1h",
+            Self::Half if number.is_multiple_of(2) => "for=60h min=1h",
             Self::Half => "for=1h min=2h",
             Self::Free => "for=2h free",
         }
