@@ -131,7 +131,7 @@ fn in_line(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
     let planned: BTreeMap<JobId, &Start> = planned.decisions.iter().map(|start| (start.job, start)).collect();
     let mut stood: Vec<Stood<'_>> = best.into_values().collect();
     stood.sort_by_key(|stood| (stood.place, stood.pool));
-    let mut outlooks: BTreeMap<(&Name, Eyes<'_>), Outlook> = BTreeMap::new();
+    let mut outlooks: BTreeMap<(&Name, Eyes<'_>), (Outlook, Option<Reason>)> = BTreeMap::new();
     let uses: BTreeMap<&Name, Uses<'_>> =
         pools(state).into_iter().map(|pool| (pool, Uses::new(state, pool, now))).collect();
     let has_windows = has_windows(state);
@@ -139,8 +139,11 @@ fn in_line(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
     let rows = stood.into_iter().filter_map(|stood| {
         let eyes = Eyes::of(state, stood.id, stood.job);
         let eyes = if has_windows { eyes } else { eyes.without_windows() };
-        let outlook = outlooks.entry((stood.pool, eyes.clone())).or_insert_with(|| {
-            Outlook::with(state, links, &uses[stood.pool], &eyes, now, || alone.starts(stood.id))
+        let (outlook, alike) = outlooks.entry((stood.pool, eyes.clone())).or_insert_with(|| {
+            let starts = || alone.starts(stood.id);
+            let outlook = Outlook::with(state, links, &uses[stood.pool], &eyes, now, starts);
+            let alike = wherever_it_stands(state, &stood, &outlook);
+            (outlook, alike)
         });
         let queued = Queued {
             job: stood.job,
@@ -148,9 +151,22 @@ fn in_line(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
             ahead: stood.place.saturating_sub(1),
             planned: planned.get(&stood.id).copied(),
         };
-        let reason = first(reasons(state, &queued, outlook))?;
+        let reason = match alike {
+            Some(alike) if queued.planned.is_none() => alike.clone(),
+            _ => first(reasons(state, &queued, outlook))?,
+        };
         let row = row(stood.id, stood.job, reason);
         Some(Row { place: Some(stood.place), pool: Some(stood.pool.clone()), uses: stood.uses, ..row })
     });
     rows.collect()
+}
+
+/// Returns the reason that binds a job, and all that see the pool as it does, wherever they stand in line; none if it is
+/// that others go first.
+fn wherever_it_stands(state: &State, stood: &Stood<'_>, outlook: &Outlook) -> Option<Reason> {
+    let behind = |ahead| {
+        let queued = Queued { job: stood.job, pool: Some(stood.pool), ahead, planned: None };
+        first(reasons(state, &queued, outlook))
+    };
+    behind(1).filter(|reason| behind(2).as_ref() == Some(reason))
 }
