@@ -32,7 +32,7 @@ const BAD_SUBMISSIONS: &[Case] = &[
     (&["--budget", "a"], REFUSED, &["B1204", "--unallocated"]),
     (&["--budget", "a", "--min-runtime", "1h", "--gpus", "5"], REFUSED, &["B1205"]),
     (&["--budget", "a", "--min-runtime", "1h", "--gpu-type", "potato"], REFUSED, &["B1205"]),
-    (&["--budget", "a", "--min-runtime", "1h", "--gpus-per-node", "4", "--nodes", "2"], REFUSED, &["B1205"]),
+    (&["--budget", "a", "--min-runtime", "1h", "--gpus-per-node", "4", "--nodes", "3"], REFUSED, &["B1205"]),
     (&["--budget", "a", "--min-runtime", "1h", "--gpus", "0"], REFUSED, &["B1201"]),
     (&["--budget", "a", "--min-runtime", "1h", "--grace", "11m"], REFUSED, &["B1201"]),
     (&["--budget", "a", "--min-runtime", "1h", "--requeue-code", "300"], REFUSED, &["B1201"]),

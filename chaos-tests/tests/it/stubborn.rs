@@ -117,7 +117,9 @@ pub fn process_that_cannot_be_ended_keeps_its_gpus_and_closes_its_node(lab: &mut
     let (last, last_work) = lab.submit_work(&arena.ana, resumable(&arena.a, 4, LONG), &[])?;
     // An operator may open the node again; the GPUs are not free for that.
     lab.block_on(admin.uncordon(&name))?;
-    let view = story::stands(lab, &arena.ana, last, "waiting");
+    // It waits in line, or on the promise of these very GPUs.
+    let view = lab.block_on(arena.ana.show(last))?;
+    assert!(matches!(view.state.as_str(), "waiting" | "starting"), "{view:#?}");
     assert!(view.attempts.iter().all(|attempt| attempt.go_at.is_none()), "{view:#?}");
     assert!(last_work.said("start").is_empty());
     freezer.thaw()?;
