@@ -1,7 +1,8 @@
 //! An attempt directory and the shim that cargo built with this test.
 
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -104,11 +105,10 @@ impl Case {
         files::replace(self.path(), format::STOP, &stop.encode(), Readers::Owner)
             .expect("the stop is written");
         // As the agent does; without it the shim looks by itself, later.
-        let _ =
-            std::fs::OpenOptions::new().write(true).open(self.path().join(format::WAKE)).map(|mut wake| {
-                use std::io::Write;
-                wake.write_all(b"w")
-            });
+        // A shim that has ended reads no more, and opening its pipe would wait for it.
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).custom_flags(libc::O_NONBLOCK);
+        let _ = options.open(self.path().join(format::WAKE)).map(|mut wake| wake.write_all(b"w"));
     }
 
     pub(crate) fn text(&self, name: &str) -> String {
