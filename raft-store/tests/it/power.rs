@@ -146,14 +146,18 @@ async fn a_full_disk_refuses_proposals_keeps_facts_and_recovers_by_itself() {
     refused(&replica, true).await;
     let mut facts = 0;
     let padding = "p".repeat(100_000);
+    let mut waiting = None;
     loop {
-        let fact = replica.propose_from_reserve(set(&format!("fact-{facts}"), &padding));
-        match tokio::time::timeout(Duration::from_secs(3), fact).await {
+        let mut fact = Box::pin(replica.propose_from_reserve(set(&format!("fact-{facts}"), &padding)));
+        match tokio::time::timeout(Duration::from_secs(3), &mut fact).await {
             Ok(Ok(_)) => facts += 1,
             Ok(Err(propose::Error::DiskFull { is_scarce: false })) => break,
             Ok(Err(error)) => panic!("a fact failed: {error}"),
-            // It was taken while the last room went: its write waits for more, and nothing is lost.
-            Err(_) => break,
+            Err(_) => {
+                // It was taken while the last room went: its write waits for more.
+                waiting = Some(fact);
+                break;
+            }
         }
     }
     assert!(facts > 5, "the reserve took {facts} facts");
@@ -167,6 +171,11 @@ async fn a_full_disk_refuses_proposals_keeps_facts_and_recovers_by_itself() {
     })
     .await;
     let deadline = Instant::now() + Duration::from_secs(30);
+    if let Some(fact) = waiting {
+        let written = tokio::time::timeout(Duration::from_secs(30), fact).await;
+        written.expect("it goes on when there is room").expect("what was taken is not lost");
+        facts += 1;
+    }
     while let Err(error) = replica.propose(set("after", "1")).await {
         assert!(matches!(error, propose::Error::DiskFull { .. }), "{error}");
         pause("proposals are taken again", deadline).await;
