@@ -67,7 +67,7 @@ impl Progress {
     /// Returns what a restart of the job takes: the median of those that were measured, else `guess`.
     #[must_use]
     pub fn usual_restart(&self, guess: Span) -> Span {
-        median(&self.restarts).unwrap_or(guess)
+        Span::median(&self.restarts).unwrap_or(guess)
     }
 
     /// Notes a time between two reports of one attempt.
@@ -88,18 +88,12 @@ fn keep(kept: &mut Vec<Span>, new: Span) {
     }
 }
 
-fn median(of: &[Span]) -> Option<Span> {
-    let mut sorted = of.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied()
-}
-
 impl Job {
     /// Returns its usual time between two checkpoints: the median of its own reports, at most what it declared; what it
     /// declared if it never reported two; none if it said nothing at all.
     #[must_use]
     pub fn usual_interval(&self) -> Option<Span> {
-        match (median(&self.progress.intervals), self.terms.checkpoint_every) {
+        match (Span::median(&self.progress.intervals), self.terms.checkpoint_every) {
             (Some(measured), Some(declared)) => Some(measured.min(declared)),
             (measured, declared) => measured.or(declared),
         }

@@ -49,6 +49,14 @@ impl Timestamp {
 pub struct Span(u64);
 
 impl Span {
+    /// Returns the median, of an even number the shorter of the two in the middle; none of nothing.
+    #[must_use]
+    pub fn median(of: &[Self]) -> Option<Self> {
+        let mut sorted = of.to_vec();
+        sorted.sort_unstable();
+        sorted.get(sorted.len().saturating_sub(1) / 2).copied()
+    }
+
     /// No time.
     pub const ZERO: Self = Self(0);
     /// Ten years of 365 days: the longest span taken from outside.

@@ -260,11 +260,9 @@ impl Group {
         }
     }
 
-    fn total(mut self, delivered: GpuMillis) -> Lost {
+    fn total(self, delivered: GpuMillis) -> Lost {
         let measured = u32::try_from(self.restarts.len()).unwrap_or(u32::MAX);
-        self.restarts.sort_unstable();
-        let middle = self.restarts.len().saturating_sub(1) / 2;
-        Lost { delivered, restart: self.restarts.get(middle).copied(), measured, ..self.sums }
+        Lost { delivered, restart: Span::median(&self.restarts), measured, ..self.sums }
     }
 }
 
