@@ -54,15 +54,12 @@ fn place(on: &PlacedOn) -> String {
 }
 
 fn start(plan: &PlanJobReply, look: &Look, now: u64) -> String {
-    match (plan.starts, plan.bound_at) {
+    match (plan.starts, plan.earliest_at) {
         (true, _) if plan.victims.is_empty() => "as soon as the scheduler looks".into(),
-        (true, Some(at)) => {
-            format!("once those have saved and left: by {} at the latest", look.zone.short(at, now))
-        }
-        (true, None) => "once those have saved and left".into(),
+        (true, _) => "once those have saved and left".into(),
         (false, Some(at)) => {
             let at = look.zone.short(at, now);
-            format!("by {at}, unless a job sorts ahead of it or a node fails")
+            format!("not known; not before {at}, when enough GPUs are past their protection")
         }
         (false, None) => "not known".into(),
     }

@@ -60,7 +60,7 @@ fn waits(why: &Explanation, reply: v1::PlanJobReply) -> v1::PlanJobReply {
         starts: false,
         sentence: format!("it would be {}: {first}", why.stage.as_str()),
         reasons: why.reasons.iter().map(explain::reason_view).collect(),
-        bound_at: why.earliest.map(Timestamp::as_millis),
+        earliest_at: why.earliest.map(Timestamp::as_millis),
         ..reply
     }
 }

@@ -201,7 +201,7 @@ fn dry_run_says_what_a_submission_would_meet_and_submits_nothing() {
         let would = dry_run(&ben, "robotics", 1).await.unwrap();
         assert!(!would.starts, "its GPUs are protected: {would:?}");
         assert_eq!(would.place, Some(1));
-        assert!(would.bound_at.is_some(), "when the protection ends: {would:?}");
+        assert!(would.earliest_at.is_some(), "when the protection ends: {would:?}");
     });
 }
 

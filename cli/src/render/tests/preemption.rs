@@ -423,7 +423,6 @@ fn a_dry_run_says_where_it_would_start_and_whom_it_would_take() {
             PlacedOn { node: "node-02".into(), slots: vec![5] },
         ],
         victims: vec![victim()],
-        bound_at: Some(NOW + 2 * MINUTE),
         ..PlanJobReply::default()
     };
     let text = render::plan::plan(&plan, "min_runtime in train.yaml", "SIGTERM", &look());
@@ -446,7 +445,7 @@ idle GPUs and one attempt that gives way
                  language/posttrain 0.77 < language/pretrain 1.06
                  price 34 GPU-h: 9 min 50 s since its checkpoint at 13:42, 6 min to restart, dearer
                  after 1 preemption
-  start        once those have saved and left: by 14:04 at the latest
+  start        once those have saved and left
 
 as of 14:02:11
 nothing was submitted; this is no promise
@@ -462,12 +461,12 @@ nothing was submitted; this is no promise
             changeable_by: "nobody".into(),
             until_at: Some(NOW + HOUR),
         }],
-        bound_at: Some(NOW + 2 * HOUR),
+        earliest_at: Some(NOW + 2 * HOUR),
         ..plan
     };
     let text = render::plan::plan(&waits, "", "SIGTERM", &look());
     assert!(text.starts_with("sft-think-7b would wait\n"), "{text}");
     let waits = "  waits        64 GPUs are protected (waiting.protection, until 15:02)\n";
     assert!(text.contains(waits), "{text}");
-    assert!(text.contains("by 16:02, unless a job sorts ahead of it or a node fails"), "{text}");
+    assert!(text.contains("not before 16:02, when enough GPUs are past their protection"), "{text}");
 }
