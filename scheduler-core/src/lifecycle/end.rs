@@ -41,7 +41,7 @@ pub struct Case<'a> {
     pub settings: &'a Settings,
     /// How many retries were used before this end.
     pub retries_used: u16,
-    /// On how many different nodes launches failed since it last started, this one included.
+    /// On how many different nodes launches failed since it last started, this one included; at most one a launch.
     pub failed_nodes: usize,
     /// The number of the attempt that ended.
     pub attempt: AttemptNo,

@@ -72,14 +72,26 @@ fn hand_back(state: &mut State, id: AttemptId, attempt: &Attempt, now: Timestamp
     }
 }
 
+/// Returns how many launches in a row failed by their nodes' fault, the one that ends now included.
+fn failed_launches(state: &State, id: AttemptId) -> usize {
+    let failed = |cause: &AttemptEnd| matches!(cause, AttemptEnd::LaunchFailedNode(_));
+    let past = state.jobs.get(&id.job).map(|job| job.past.as_slice()).unwrap_or_default();
+    let over = past.iter().rev().take_while(|past| failed(&past.ended.cause)).count();
+    // The GPUs of some are not proven empty yet; this one is among them.
+    let held = phase::attempts_of(state, id.job).filter_map(|id| state.attempts.get(id)?.ended.as_ref());
+    over + held.filter(|ended| failed(&ended.cause)).count()
+}
+
 fn move_on(state: &mut State, id: AttemptId, attempt: &Attempt, ended: &Ended, now: Timestamp) {
+    let failed_launches = failed_launches(state, id);
     let Some(job) = state.jobs.get_mut(&id.job) else { return };
     let case = end::Case {
         terms: &job.terms,
         progress: &job.progress,
         settings: &state.meta.settings,
         retries_used: job.retries_used,
-        failed_nodes: job.failed_on.len(),
+        // A gang that lost many nodes at once failed once.
+        failed_nodes: job.failed_on.len().min(failed_launches),
         recent: job.past.iter().filter(|past| now.since(past.placed_at) < end::RECENT).count(),
         attempt: id.no,
         had_go: attempt.go_at.is_some(),

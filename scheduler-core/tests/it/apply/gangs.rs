@@ -228,6 +228,22 @@ fn a_gang_that_is_never_ready_blames_who_was_not() {
 }
 
 #[test]
+fn a_gang_that_lost_many_nodes_at_once_has_failed_once() {
+    let (mut world, nodes, mut attempt) = gang_of_three();
+    for failed in 1..=3 {
+        world.now = world.attempt(attempt).start_by;
+        world.submit("bob", request(1));
+        let is_held = matches!(world.phase(attempt.job), Phase::Held { .. });
+        assert_eq!(is_held, failed == 3, "after {failed} launches without a ready rank");
+        if failed < 3 {
+            world.wait(Span::from_mins(10));
+            let on = nodes.map(|node| (node, &[0, 1][..]));
+            attempt = world.start(attempt.job, &on, &[]);
+        }
+    }
+}
+
+#[test]
 fn a_gang_that_gives_way_is_preempted_though_a_rank_fell_when_another_had_left() {
     let (mut world, nodes, attempt) = running();
     world.wait(Span::from_hours(2));
