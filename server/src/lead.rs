@@ -105,15 +105,18 @@ async fn lead(shared: &Arc<Shared>, term: Term) {
         if !still_leads(shared, term.get()) {
             return;
         }
+        // A look takes no view: what was applied meanwhile is still news.
+        if matches!(woken, Woken::Look) {
+            continue;
+        }
         let view = views.take_newest();
         let event = match woken {
             Woken::Event(event) => event,
-            Woken::Applied => Event::Applied { index: view.index },
+            Woken::Applied | Woken::Look => Event::Applied { index: view.index },
             Woken::Timer => {
                 shell.wake_at = None;
                 Event::Woke
             }
-            Woken::Look => continue,
         };
         let effects = leader.handle(&view.state, event, now(shared, &view.state));
         shell.carry_out(effects);

@@ -13,7 +13,7 @@ use super::{Effect, Event, Session, Ticket};
 use crate::agent::Report;
 use crate::command::{Command, Saved};
 use crate::decision::Plan;
-use crate::id::{NodeId, ReplicaId, Term};
+use crate::id::{LogIndex, NodeId, ReplicaId, Term};
 use crate::node::{Contact, Facts};
 use crate::plan::Links;
 use crate::principal::Actor;
@@ -34,6 +34,8 @@ pub struct Leader {
     ticks: Ticks,
     tickets: u64,
     armed: Option<Timestamp>,
+    /// Up to which entry changes of state were looked at.
+    seen: LogIndex,
 }
 
 impl Leader {
@@ -52,18 +54,24 @@ impl Leader {
             ticks: Ticks::new(state),
             tickets: 0,
             armed: None,
+            seen: state.meta.index,
         };
         let mut effects = Vec::new();
         leader.go_on(state, now, &mut effects);
         (leader, effects)
     }
 
-    /// Takes one event. `state` is what this replica has applied, never older than what the event tells of.
+    /// Takes one event. `state` is what this replica has applied, never older than what the event tells of; what is new in
+    /// it is taken with whatever event it first comes with, so that no change waits for a word of its own.
     #[must_use]
     pub fn handle(&mut self, state: &State, event: Event, now: Timestamp) -> Vec<Effect> {
         let mut effects = Vec::new();
+        if state.meta.index > self.seen || matches!(event, Event::Applied { .. }) {
+            self.seen = state.meta.index;
+            self.applied(state, now, &mut effects);
+        }
         match event {
-            Event::Applied { .. } => self.applied(state, now, &mut effects),
+            Event::Applied { .. } => {}
             Event::LinkUp { node, session } => {
                 self.contacts.up(node, session, now);
                 self.sends.forget(node);
@@ -202,15 +210,10 @@ impl Leader {
     }
 
     fn committed(&mut self, state: &State, ticket: Ticket, now: Timestamp, effects: &mut Vec<Effect>) {
-        if self.planning.committed(ticket, now) {
-            self.applied(state, now, effects);
-            return;
-        }
-        if self.facts_ticket != Some(ticket) {
+        if self.planning.committed(ticket, now) || self.facts_ticket != Some(ticket) {
             return;
         }
         self.facts_ticket = None;
-        self.applied(state, now, effects);
         for fact in self.outbox.committed() {
             match fact.from {
                 From::Reports { node, session, seq } => {

@@ -511,6 +511,22 @@ fn what_comes_free_is_a_reason_to_plan() {
 }
 
 #[test]
+fn what_is_new_in_state_is_taken_with_whatever_event_it_comes_with() {
+    // A shell may hand in a newer state with a beat, and have no other word of it.
+    check(
+        PROTECTED,
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         +10 woke => plan on n1, wake +20000
+         +11 planned => wake +10000
+         state stop 90
+         +20 beat n1 => send n1, wake +30
+         +21 applied
+         +30 woke => plan on n1, wake +20000",
+    );
+}
+
+#[test]
 fn the_first_sign_is_written_at_once_and_checkpoints_once_a_minute() {
     check(
         PROTECTED,
@@ -520,7 +536,7 @@ fn the_first_sign_is_written_at_once_and_checkpoints_once_a_minute() {
          +10 woke => plan on n1, wake +20000
          +11 planned => wake +10000
          +20 saves n1 7 90 signed => propose 1: 90 saved - signed +20
-         +21 commit 1 => wake +31
+         +21 commit 1
          +31 woke => wake +10000
          +5000 saves n1 7 90 saved
          +6000 saves n1 7 90 saved
@@ -541,10 +557,10 @@ fn a_sign_that_comes_before_the_start_is_committed_is_written_after_it() {
         "up n1 7
          facts n1 7 => send n1, wake +10
          state place 1 n1
-         +20 saves n1 7 1 signed => wake +1020
+         +20 saves n1 7 1 signed => send n1, wake +1020
          +1020 woke => wake +2020
          state started 1
-         +1500 applied => send n1, wake +1510
+         +1500 applied => wake +1510
          +2020 woke => propose 1: 1 saved - signed +20, wake +20000",
     );
 }
