@@ -67,6 +67,7 @@ impl Wire for Entry {
             actor: Some(self.actor.to_wire()),
             mark: self.request.as_ref().map(Wire::to_wire),
             command: Some(self.command.to_wire()),
+            via: self.via.map(ReplicaId::get),
         }
     }
 
@@ -74,6 +75,7 @@ impl Wire for Entry {
         Ok(Self {
             time: moment(m.time_ms),
             actor: Actor::from_wire(required("actor", m.actor)?)?,
+            via: m.via.map(ReplicaId::new),
             request: m.mark.map(RequestMark::from_wire).transpose()?,
             command: Command::from_wire(required("command", m.command)?)?,
         })

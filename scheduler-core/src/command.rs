@@ -8,8 +8,8 @@ use crate::agent::Report;
 use crate::budget::TreeNode;
 use crate::decision::{Dropped, Plan};
 use crate::id::{
-    AttemptId, BodyHash, ClusterId, Epoch, JobId, Label, LogIndex, Name, NodeId, RequestId, Revision,
-    SpecHash, TokenHash,
+    AttemptId, BodyHash, ClusterId, Epoch, JobId, Label, LogIndex, Name, NodeId, ReplicaId, RequestId,
+    Revision, SpecHash, TokenHash,
 };
 use crate::node::{Facts, Urgency};
 use crate::principal::{AccountName, Actor};
@@ -24,6 +24,8 @@ pub struct Entry {
     pub time: Timestamp,
     /// Who asked, as the replica that authenticated the connection says.
     pub actor: Actor,
+    /// Which replica said so; nothing decides by it, the history tells it.
+    pub via: Option<ReplicaId>,
     /// The client's name for this write, where a retry is possible.
     pub request: Option<RequestMark>,
     /// What is asked.

@@ -186,8 +186,9 @@ impl Shell {
     fn propose(&self, ticket: Ticket, command: Command) {
         let (shared, inbox) = (Arc::clone(&self.shared), self.inbox.clone());
         tokio::spawn(async move {
-            let actor = Actor::Replica(shared.replica());
-            let entry = Entry { time: Timestamp::ZERO, actor, request: None, command };
+            let own = shared.replica();
+            let actor = Actor::Replica(own);
+            let entry = Entry { time: Timestamp::ZERO, actor, via: Some(own), request: None, command };
             let event = match write::here(&shared, entry).await {
                 Tried::Applied(index, answer) => {
                     if let Err(rejection) = *answer {

@@ -156,7 +156,8 @@ mod tests {
             settings: Settings::default(),
         });
         let time = Timestamp::from_millis(1_000);
-        proto::encode_entry(&Entry { time, actor: Actor::Replica(ReplicaId::new(1)), request: None, command })
+        let actor = Actor::Replica(ReplicaId::new(1));
+        proto::encode_entry(&Entry { time, actor, via: None, request: None, command })
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub async fn write(
     command: Command,
     deadline: Deadline,
 ) -> Result<Written, Status> {
-    let entry = Entry { time: Timestamp::ZERO, actor, request: mark, command };
+    let entry = Entry { time: Timestamp::ZERO, actor, via: Some(shared.replica()), request: mark, command };
     let mut standing = shared.log.watch();
     loop {
         standing.mark_unchanged();

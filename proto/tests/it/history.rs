@@ -45,7 +45,7 @@ impl History {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.index.to_le_bytes());
         let mark = RequestMark { id: RequestId::new(id), made_at: self.time(), body: BodyHash::new([0; 32]) };
-        let entry = Entry { time: self.time(), actor, request: Some(mark), command };
+        let entry = Entry { time: self.time(), actor, via: None, request: Some(mark), command };
         let answer = apply(&mut self.state, LogIndex::new(self.index), TERM, &entry);
         assert!(answer.is_ok(), "{:?} was refused: {answer:?}", entry.command);
     }

@@ -33,6 +33,7 @@ pub fn entry(command: Command) -> Entry {
     Entry {
         time: Timestamp::from_millis(1_795_972_127_001),
         actor: Actor::Principal(name("ada")),
+        via: None,
         request: Some(RequestMark {
             id: RequestId::new([7; 16]),
             made_at: Timestamp::from_millis(1_795_972_127_000),

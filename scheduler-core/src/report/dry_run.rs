@@ -57,7 +57,7 @@ pub fn dry_run(
     let mut view = state.clone();
     let index = LogIndex::new(state.meta.index.get().saturating_add(1));
     let command = Command::Submit(submit.clone());
-    let entry = Entry { time: now, actor: actor.clone(), request: None, command };
+    let entry = Entry { time: now, actor: actor.clone(), via: None, request: None, command };
     let job = view.meta.next_job;
     let term = view.meta.term;
     apply(&mut view, index, term, &entry)?;

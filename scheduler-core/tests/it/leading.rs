@@ -89,7 +89,7 @@ impl Cluster {
     fn entry(&mut self, actor: Actor, command: Command) {
         self.index += 1;
         note_reports(&command, &mut self.committed);
-        let entry = Entry { time: self.now, actor, request: None, command };
+        let entry = Entry { time: self.now, actor, via: None, request: None, command };
         // What is refused is refused on every replica; nothing here depends on the answer.
         let _ = apply(&mut self.state, LogIndex::new(self.index), self.term, &entry);
     }

@@ -85,7 +85,7 @@ impl World {
     }
 
     pub fn apply(&mut self, actor: Actor, command: Command) -> Answer {
-        self.entry(Entry { time: self.now, actor, request: None, command })
+        self.entry(Entry { time: self.now, actor, via: None, request: None, command })
     }
 
     pub fn entry(&mut self, entry: Entry) -> Answer {

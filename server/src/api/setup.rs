@@ -139,7 +139,7 @@ async fn first_entry(shared: &Shared, mut found: Found) -> Result<v1::FoundReply
 
     let actor = Actor::Replica(shared.replica());
     let command = Command::Found(found.clone());
-    let entry = Entry { time: Timestamp::ZERO, actor, request: None, command };
+    let entry = Entry { time: Timestamp::ZERO, actor, via: Some(shared.replica()), request: None, command };
     let deadline = Deadline::after(PATIENCE);
     let mut standing = shared.log.watch();
     while !deadline.is_over() {

@@ -117,7 +117,8 @@ fn greet(shared: &Shared, node: NodeId, hello: &v1::AgentHello) -> Result<Greete
 /// Has the control plane note, for every replica and operator to see, that an agent spoke for another node.
 async fn report_foreign(shared: &Shared, node: NodeId, claimed: u32) {
     let command = Command::Reports { node: NodeId::new(claimed), reports: Vec::new() };
-    let entry = Entry { time: Timestamp::ZERO, actor: Actor::Agent(node), request: None, command };
+    let via = Some(shared.replica());
+    let entry = Entry { time: Timestamp::ZERO, actor: Actor::Agent(node), via, request: None, command };
     let _ = write::here(shared, entry).await;
 }
 

@@ -29,6 +29,7 @@ fn world() -> World {
     let entry = Entry {
         time: world.now,
         actor: person("bob"),
+        via: None,
         request: request_mark,
         command: submission(request(1)),
     };

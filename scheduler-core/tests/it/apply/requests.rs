@@ -10,7 +10,8 @@ use crate::world::{TERM, World, mark, person, request, submission};
 
 fn entry(world: &World, id: u8, body: u8) -> Entry {
     let request_mark = Some(mark(id, world.now, body));
-    Entry { time: world.now, actor: person("bob"), request: request_mark, command: submission(request(1)) }
+    let (actor, command) = (person("bob"), submission(request(1)));
+    Entry { time: world.now, actor, via: None, request: request_mark, command }
 }
 
 #[test]

@@ -164,7 +164,7 @@ impl History {
             }
             _ => None,
         };
-        let entry = Entry { time: self.world.now, actor, request, command };
+        let entry = Entry { time: self.world.now, actor, via: None, request, command };
         if request.is_some() {
             self.marked.push(entry.clone());
         }
