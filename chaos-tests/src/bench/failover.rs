@@ -5,18 +5,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use rustix::process::Signal;
 
 use super::load::{self, Clock};
 use super::rows::{Figures, quantile};
 use crate::client::{Client, Failed, job, script};
-use crate::lab::{ADMIN, DEADLINE, Lab, Plan, Timing, alive, try_until};
+use crate::lab::{ADMIN, DEADLINE, Lab, Plan, Timing, alive, send, try_until};
 
 /// Between two writes of a client that writes throughout.
 const PACE: Duration = Duration::from_millis(20);
 /// Clients that write throughout.
 const WRITERS: usize = 4;
 
-/// Kills the leader `rounds` times and measures until the next write is acknowledged.
+/// Kills the leader `rounds` times and measures until the next write is acknowledged; then stops and hands over a
+/// quarter as often.
 ///
 /// # Errors
 /// When the cluster does not start, or a round does not end.
@@ -47,12 +49,22 @@ pub fn failover(figures: &mut Figures, rounds: usize) -> Result<()> {
             eprintln!("{round} of {rounds} rounds");
         }
     }
+    let mut stops = Vec::new();
+    for _ in 0..rounds.div_ceil(4) {
+        match one_stop(&lab, &probe, &clock)? {
+            Ok(took) => stops.push(took),
+            Err(error) => failed.push(error),
+        }
+    }
     let others = writers.end(&lab)?;
     let count = |n: usize| u32::try_from(n).map_or(f64::INFINITY, f64::from);
     figures.add("leaders killed", count(rounds), "count");
     figures.at_most("leader killed to next acknowledged write, p50", quantile(&writes, 50), "ms", 600.0);
     figures.at_most("leader killed to next acknowledged write, p99", quantile(&writes, 99), "ms", 1_000.0);
     figures.at_most("leader killed to next acknowledged write, max", quantile(&writes, 100), "ms", 2_000.0);
+    figures.add("leaders stopped (SIGSTOP)", count(stops.len()), "count");
+    figures.add("leader stopped to next acknowledged write, p50", quantile(&stops, 50), "ms");
+    figures.at_most("leader stopped to next acknowledged write, p99", quantile(&stops, 99), "ms", 1_500.0);
     figures.at_most("leader killed to agent linked again, p99", quantile(&links, 99), "ms", 10_000.0);
     figures.at_most("failed calls", count(failed.len() + others.failed), "count", 0.0);
     figures.add("writes acknowledged meanwhile", count(others.acknowledged), "count");
@@ -85,13 +97,33 @@ fn one_round(lab: &mut Lab, probe: &Client, clock: &Clock) -> Result<Seen> {
     let link = linked.context("the agent does not come back")?;
     let parts = lab.parts.clone();
     lab.replicas[leader].start(&parts)?;
+    caught_up(lab, &client, leader)?;
+    Ok(Seen { write, link })
+}
+
+/// Stops the leader's process, measures, and lets it go on. A client that last spoke to it has an answer when it has
+/// asked another replica.
+fn one_stop(lab: &Lab, probe: &Client, clock: &Clock) -> Result<Result<Duration, Failed>> {
+    let leader = lab.leader();
+    let pid = lab.replicas[leader].pid().context("the leader runs")?;
+    let client = probe.from_replica(leader);
+    let request = clock.request(job("probe", "a", 1, 0), script("true"))?;
+    let stopped = Instant::now();
+    send(pid, Signal::STOP);
+    let write = lab.block_on(client.submit(&request)).map(|_| stopped.elapsed());
+    send(pid, Signal::CONT);
+    caught_up(lab, &client, leader)?;
+    Ok(write)
+}
+
+/// Waits until a replica has what the others have.
+fn caught_up(lab: &Lab, client: &Client, replica: usize) -> Result<()> {
     let caught_up = try_until(DEADLINE, || {
         let newest = lab.block_on(client.status()).ok()?.as_of?.index;
-        let own = lab.block_on(client.status_at(leader)).ok()?.as_of?.index;
+        let own = lab.block_on(client.status_at(replica)).ok()?.as_of?.index;
         (own + 50 >= newest).then_some(())
     });
-    caught_up.context("the killed replica does not catch up")?;
-    Ok(Seen { write, link })
+    caught_up.context("a replica does not catch up")
 }
 
 /// Clients that write all the time.

@@ -2,11 +2,13 @@
 
 mod adopt;
 mod disk;
+mod etcd;
 mod failover;
 mod load;
 mod memory;
 mod plan;
 mod preempt;
+mod replicate;
 mod rows;
 mod scripted;
 mod start;
@@ -15,6 +17,7 @@ mod submit;
 pub use failover::failover;
 pub use plan::plan;
 pub use preempt::preempt;
+pub use replicate::replicate;
 pub use rows::{Figures, quantile};
 pub use start::{boot_nanos, stamp};
 pub use submit::submit;

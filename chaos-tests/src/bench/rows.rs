@@ -56,6 +56,13 @@ pub fn quantile(times: &[Duration], percent: usize) -> f64 {
     sorted.get(rank - 1).map_or(0.0, |time| time.as_secs_f64() * 1_000.0)
 }
 
+/// Returns the middle one of some values, the lower of two; 0 of none.
+pub fn middle(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
+}
+
 /// Returns how many a second.
 pub fn rate(count: usize, span: Duration) -> f64 {
     let count = u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
@@ -66,7 +73,7 @@ pub fn rate(count: usize, span: Duration) -> f64 {
 mod tests {
     use std::time::Duration;
 
-    use super::{quantile, rate};
+    use super::{middle, quantile, rate};
 
     #[test]
     fn quantile_is_one_of_the_values_and_the_last_one_at_hundred() {
@@ -74,6 +81,13 @@ mod tests {
         assert_eq!([50, 99, 100].map(|percent| quantile(&times, percent)), [100.0, 198.0, 200.0]);
         assert_eq!(quantile(&times[..1], 99), 200.0);
         assert_eq!(quantile(&[], 50), 0.0);
+    }
+
+    #[test]
+    fn middle_is_one_of_the_values() {
+        assert_eq!(middle(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(middle(&[4.0, 3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(middle(&[]), 0.0);
     }
 
     #[test]

@@ -35,7 +35,8 @@ pub fn submit(figures: &mut Figures, rounds: usize) -> Result<()> {
     adopt::null(figures, &mut lab, 5_000)
 }
 
-fn plan(nodes: Vec<u32>) -> Plan {
+/// Returns a lab whose callers may all submit to one leaf.
+pub(super) fn plan(nodes: Vec<u32>) -> Plan {
     let mut plan = Plan { nodes, tree: load::tree(), ..Plan::usual() };
     plan.principals = (0..load::CALLERS).map(load::caller).collect();
     plan

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use chaos_tests::bench::{self, Figures};
 
-const USAGE: &str = "bench failover|plan|preempt|submit [--out FILE] [--rounds N]";
+const USAGE: &str = "bench failover|plan|preempt|replicate|submit [--out FILE] [--rounds N]";
 
 struct Arguments {
     name: String,
@@ -37,6 +37,7 @@ fn run() -> Result<()> {
         "failover" => bench::failover(&mut figures, arguments.rounds.unwrap_or(20)),
         "plan" => bench::plan(&mut figures, arguments.rounds.unwrap_or(20)),
         "preempt" => bench::preempt(&mut figures, arguments.rounds.unwrap_or(200)),
+        "replicate" => bench::replicate(&mut figures, arguments.rounds.unwrap_or(5)),
         "submit" => bench::submit(&mut figures, arguments.rounds.unwrap_or(100)),
         other => bail!("no bench `{other}`: {USAGE}"),
     };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use prost::Message as _;
 use proto::v1::control_client::ControlClient;
 use proto::v1::{self, RequestMark};
@@ -19,6 +20,8 @@ use super::request::fresh_mark;
 
 /// How long one replica may take for one answer.
 const ONE_TRY: Duration = Duration::from_secs(5);
+/// After how long without an answer the next one is asked too.
+const SLOW: Duration = Duration::from_millis(700);
 /// How long a call is tried, over all replicas: as long as `bursar` does.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause after a round in which no replica answered.
@@ -32,6 +35,12 @@ pub struct Failed {
     pub code: u32,
     /// What was said.
     pub what: String,
+}
+
+/// Why a replica gave no answer.
+enum Tried {
+    Refused(Failed),
+    Again(String),
 }
 
 /// A caller with a token, and the replicas it may ask, one connection each.
@@ -84,7 +93,7 @@ impl Client {
         Self { replicas: self.replicas.clone(), at: AtomicUsize::new(first % self.replicas.len()) }
     }
 
-    /// Asks until a replica answers; a refusal is an answer.
+    /// Asks until a replica answers; a refusal is an answer. As `bursar` does, the next one is asked too when one is slow.
     ///
     /// # Errors
     /// When it is refused, or none answers in time.
@@ -94,21 +103,60 @@ impl Client {
     {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let mut last = String::new();
-            for _ in 0..self.replicas.len() {
-                let n = self.at.load(Ordering::Relaxed) % self.replicas.len();
-                match timeout(ONE_TRY, call(self.replicas[n].clone())).await {
-                    Ok(Ok(answer)) => return Ok(answer.into_inner()),
-                    Ok(Err(status)) => last = judge(&status)?,
-                    Err(_) => last = "no answer in time".to_owned(),
-                }
-                self.at.store(n + 1, Ordering::Relaxed);
-            }
+            let last = match self.round(&call).await {
+                Ok(answer) => return Ok(answer),
+                Err(Tried::Refused(failed)) => return Err(failed),
+                Err(Tried::Again(why)) => why,
+            };
             if Instant::now() > deadline {
                 return Err(Failed { code: 0, what: last });
             }
             sleep(PAUSE).await;
         }
+    }
+
+    async fn round<T, F>(&self, call: &impl Fn(Control) -> F) -> Result<T, Tried>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        let first = self.at.load(Ordering::Relaxed);
+        let mut places = (0..self.replicas.len()).map(|step| (first + step) % self.replicas.len());
+        let mut asked = FuturesUnordered::new();
+        let mut last = String::new();
+        loop {
+            if asked.is_empty() {
+                let Some(n) = places.next() else { return Err(Tried::Again(last)) };
+                asked.push(self.ask_one(n, call));
+            }
+            let tried = tokio::select! {
+                Some(tried) = asked.next() => tried,
+                () = sleep(SLOW) => {
+                    if let Some(n) = places.next() {
+                        asked.push(self.ask_one(n, call));
+                    }
+                    continue;
+                }
+            };
+            match tried {
+                Err(Tried::Again(why)) => last = why,
+                answered => return answered,
+            }
+        }
+    }
+
+    async fn ask_one<T, F>(&self, n: usize, call: &impl Fn(Control) -> F) -> Result<T, Tried>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        let status = match timeout(ONE_TRY, call(self.replicas[n].clone())).await {
+            Ok(Ok(answer)) => {
+                self.at.store(n, Ordering::Relaxed);
+                return Ok(answer.into_inner());
+            }
+            Ok(Err(status)) => status,
+            Err(_) => Status::deadline_exceeded("no answer in time"),
+        };
+        Err(judge(&status).map_or_else(Tried::Refused, Tried::Again))
     }
 
     /// Names a write.

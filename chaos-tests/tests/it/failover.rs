@@ -6,9 +6,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use chaos_tests::client::{Client, Failed, job, script};
-use chaos_tests::lab::{Lab, alive, until};
+use chaos_tests::lab::{Lab, alive, send, until};
+use rustix::process::Signal;
 use tokio::runtime::Handle;
 
 use crate::seen;
@@ -118,6 +119,32 @@ pub fn leader_s_death_costs_no_job_no_submission_and_no_call(lab: &mut Lab) -> R
         assert_eq!(gate.runs().len(), 1);
     }
     eprintln!("{} submissions over {ROUNDS} leaders' deaths", acknowledged.len());
+    Ok(())
+}
+
+pub fn leader_that_hangs_costs_no_job_and_no_call(lab: &mut Lab) -> Result<()> {
+    const HANGS: usize = 3;
+    let ana = lab.client("ana")?;
+    let (running, gate) = lab.submit_gated("ana", &["--budget", "a", "--min-runtime", "1h"])?;
+    let process = gate.running();
+    for round in 0..HANGS {
+        let leader = lab.leader();
+        let pid = lab.replicas[leader].pid().context("the leader runs")?;
+        send(pid, Signal::STOP);
+        // The client's own connection is to the replica that hangs; so is `bursar`'s first one, in some round.
+        let asked = ana.from_replica(leader);
+        let name = lab.fresh("while-it-hangs");
+        let number = lab.block_on(asked.submit_new(job(&name, "a", 1, 0), script("exit 4")))?;
+        let told = lab.bursar_as("ana", &["queue"]);
+        assert_eq!(told.code, 0, "round {round}: {told:?}");
+        // It starts, runs and ends: its node has turned to the new leader.
+        seen::assert_exit(&seen::ended(lab, &asked, number), 4);
+        send(pid, Signal::CONT);
+        lab.leader();
+        assert!(alive(process), "round {round}: a job ended");
+    }
+    gate.open(9);
+    seen::assert_exit(&seen::ended(lab, &ana, running), 9);
     Ok(())
 }
 

@@ -56,6 +56,7 @@ fn usual() -> Vec<Trial> {
         agents::shim_s_death_costs_no_job_and_its_end_is_seen,
         outage::work_goes_on_without_any_replica,
         failover::leader_s_death_costs_no_job_no_submission_and_no_call,
+        failover::leader_that_hangs_costs_no_job_and_no_call,
         writes::killed_replica_always_starts_again_and_misses_nothing_acknowledged,
         misfits::process_of_another_control_plane_is_refused,
         pressure::full_disk_refuses_new_jobs_and_recovers_by_itself,

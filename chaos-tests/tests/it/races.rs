@@ -22,6 +22,8 @@ impl Race {
         let (other, _) = lab.submit_work(&arena.bob, resumable(&arena.y, 4, LONG), &[])?;
         story::started(lab, &arena.bob, victim, 1);
         story::started(lab, &arena.bob, other, 1);
+        // The process may come to its first line later than the control plane hears of it.
+        until("the victim's process has written", || work.said("start").pop());
         Ok(Self { arena, victim, work })
     }
 

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use tokio::time::{sleep, timeout};
 use tonic::{Response, Status};
 
@@ -14,6 +16,9 @@ use crate::failure::Failure;
 
 /// How long one replica may take for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// After how long without an answer the next one is asked too.
+const SLOW: Duration = Duration::from_millis(700);
 
 /// How long all are tried when nothing listens at any address: a leader's death never looks like that.
 const NOBODY_WITHIN: Duration = Duration::from_secs(10);
@@ -94,47 +99,75 @@ impl Client {
         }
     }
 
-    /// Asks each replica once, the one that answered last first.
+    /// Asks each replica once, the one that answered last first. The next one is asked when one fails, and also when one
+    /// is slow: a replica that hangs answers nobody, and whatever is asked may be asked twice.
     async fn round<T>(
         &self,
         call: &impl AsyncFn(Control) -> Result<Response<T>, Status>,
         deadline: &Deadline,
     ) -> Round<T> {
         let first = self.at.load(Ordering::Relaxed);
+        let mut places = (0..self.replicas.len()).map(|step| (first + step) % self.replicas.len());
         let (mut nobody, mut not_now) = (String::new(), None);
-        for step in 0..self.replicas.len() {
-            let n = (first + step) % self.replicas.len();
-            let replica = &self.replicas[n];
-            let connected = match timeout(ANSWER_WITHIN, replica.connect(self.bearer.as_ref())).await {
-                Ok(Ok(control)) => Ok(control),
-                Ok(Err(error)) => Err(root_cause(&error)),
-                Err(_) => Err("no connection in time".into()),
-            };
-            let control = match connected {
-                Ok(control) => control,
-                Err(why) => {
-                    nobody = format!("{}: {why}", replica.address);
-                    self.tell(&nobody);
+        let mut asked = FuturesUnordered::new();
+        loop {
+            if asked.is_empty() {
+                let Some(n) = places.next() else { break };
+                asked.push(self.ask_one(n, call, deadline));
+            }
+            let tried = tokio::select! {
+                Some(tried) = asked.next() => tried,
+                () = sleep(SLOW) => {
+                    if let Some(n) = places.next() {
+                        asked.push(self.ask_one(n, call, deadline));
+                    }
                     continue;
                 }
             };
-            let within = ANSWER_WITHIN.min(deadline.left().max(Duration::from_millis(100)));
-            let answer = timeout(within, call(control)).await;
-            let why = match answer.map_err(|_| Status::deadline_exceeded("no answer in time")) {
-                Ok(Ok(response)) => {
-                    self.at.store(n, Ordering::Relaxed);
-                    return Round::Answered(response.into_inner());
-                }
-                Ok(Err(status)) | Err(status) => match refused::judge(&status) {
-                    Answer::Refused(failure) => return Round::Refused(failure),
-                    Answer::Again(why) => why,
-                },
-            };
-            let why = format!("{}: {why}", replica.address);
-            self.tell(&why);
-            not_now = Some(why);
+            match tried {
+                Round::Nobody(why) => nobody = why,
+                Round::NotNow(why) => not_now = Some(why),
+                last @ (Round::Answered(_) | Round::Refused(_)) => return last,
+            }
         }
         not_now.map_or(Round::Nobody(nobody), Round::NotNow)
+    }
+
+    /// Asks one replica.
+    async fn ask_one<T>(
+        &self,
+        n: usize,
+        call: &impl AsyncFn(Control) -> Result<Response<T>, Status>,
+        deadline: &Deadline,
+    ) -> Round<T> {
+        let replica = &self.replicas[n];
+        let connected = match timeout(ANSWER_WITHIN, replica.connect(self.bearer.as_ref())).await {
+            Ok(connected) => connected.map_err(|error| root_cause(&error)),
+            Err(_) => Err("no connection in time".into()),
+        };
+        let control = match connected {
+            Ok(control) => control,
+            Err(why) => {
+                let why = format!("{}: {why}", replica.address);
+                self.tell(&why);
+                return Round::Nobody(why);
+            }
+        };
+        let within = ANSWER_WITHIN.min(deadline.left().max(Duration::from_millis(100)));
+        let answer = timeout(within, call(control)).await;
+        let why = match answer.map_err(|_| Status::deadline_exceeded("no answer in time")) {
+            Ok(Ok(response)) => {
+                self.at.store(n, Ordering::Relaxed);
+                return Round::Answered(response.into_inner());
+            }
+            Ok(Err(status)) | Err(status) => match refused::judge(&status) {
+                Answer::Refused(failure) => return Round::Refused(failure),
+                Answer::Again(why) => why,
+            },
+        };
+        let why = format!("{}: {why}", replica.address);
+        self.tell(&why);
+        Round::NotNow(why)
     }
 
     /// Turns away from the replica that answered last, because it broke off.

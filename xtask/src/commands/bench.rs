@@ -43,6 +43,12 @@ pub const BENCHES: &[Bench] = &[
         measures: "a job that takes GPUs on a full cluster of 1,024: to the notice, to the GPUs, to its start",
     },
     Bench {
+        name: "replicate",
+        package: "chaos-tests",
+        program: "bench",
+        measures: "durable submissions against an etcd of three members, and against a plain file",
+    },
+    Bench {
         name: "submit",
         package: "chaos-tests",
         program: "bench",
