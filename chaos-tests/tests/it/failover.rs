@@ -134,7 +134,7 @@ pub fn leader_that_hangs_costs_no_job_and_no_call(lab: &mut Lab) -> Result<()> {
         // The client's own connection is to the replica that hangs; so is `bursar`'s first one, in some round.
         let asked = ana.from_replica(leader);
         let name = lab.fresh("while-it-hangs");
-        let number = lab.block_on(asked.submit_new(job(&name, "a", 1, 0), script("exit 4")))?;
+        let number = lab.block_on(asked.submit_new(job(&name, "a", 1, 60_000), script("exit 4")))?;
         let told = lab.bursar_as("ana", &["queue"]);
         assert_eq!(told.code, 0, "round {round}: {told:?}");
         // It starts, runs and ends: its node has turned to the new leader.
