@@ -7,7 +7,7 @@ use scheduler_core::agent::Report;
 use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{
     AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Command, DrainNode, Entry, Found, IssueJoinToken,
-    JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, Saved, Submit,
+    JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime, Saved, SetTime, Submit,
 };
 use scheduler_core::decision::{Dropped, Plan};
 use scheduler_core::id::{
@@ -157,6 +157,8 @@ impl Wire for Command {
             Self::NodeBack { node } => Kind::NodeBack(node.get()),
             Self::Adopt(plan) => Kind::Adopt(plan.to_wire()),
             Self::EndSafeMode { reason } => Kind::EndSafeMode(reason.clone()),
+            Self::ResumeTime(resume) => Kind::ResumeTime(resume.to_wire()),
+            Self::SetTime(set) => Kind::SetTime(set.to_wire()),
             Self::Batch(items) => Kind::Batch(log::Batch { items: items.iter().map(item_to_wire).collect() }),
         };
         log::Command { command: Some(kind) }
@@ -195,6 +197,8 @@ impl Wire for Command {
             Kind::NodeBack(node) => Self::NodeBack { node: NodeId::new(node) },
             Kind::Adopt(plan) => Self::Adopt(Plan::from_wire(plan)?),
             Kind::EndSafeMode(reason) => Self::EndSafeMode { reason },
+            Kind::ResumeTime(resume) => Self::ResumeTime(ResumeTime::from_wire(resume)?),
+            Kind::SetTime(set) => Self::SetTime(SetTime::from_wire(set)?),
             Kind::Batch(batch) => {
                 Self::Batch(batch.items.into_iter().map(item_from_wire).collect::<Result<_, _>>()?)
             }

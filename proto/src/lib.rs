@@ -16,6 +16,7 @@ pub mod json;
 mod plan;
 pub mod snapshot;
 mod terms;
+mod time;
 mod wire;
 mod word;
 

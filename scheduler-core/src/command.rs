@@ -117,6 +117,10 @@ pub enum Command {
         /// Why it is over.
         reason: String,
     },
+    /// The leader found nobody among the replicas who had kept cluster time, and says where it took it from.
+    ResumeTime(ResumeTime),
+    /// An operator sets cluster time forward, or says that it is right as it is.
+    SetTime(SetTime),
     /// Several facts of agents and of the leader in one entry; each is judged alone, with its own actor.
     Batch(Vec<(Actor, Command)>),
 }
@@ -259,6 +263,35 @@ pub struct Join {
     pub machine: Label,
     /// The hash of the credential that the agent made for itself.
     pub credential: TokenHash,
+}
+
+/// Where cluster time was taken from when no replica had kept it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ResumeTime {
+    /// Where from.
+    pub from: TimeSource,
+    /// The same in words, with the figures.
+    pub what: String,
+}
+
+/// Who vouched for cluster time when no replica did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TimeSource {
+    /// Agents, whose machines ran on.
+    Agents,
+    /// Nobody: the wall clock of the leader's machine, shortly after the last entry.
+    WallClock,
+    /// Nobody, and the wall clock could not be believed: it goes on from the last entry, with an alarm.
+    LastEntry,
+}
+
+/// An operator's word about cluster time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SetTime {
+    /// What it is set to, never backward; none if it is right as it is.
+    pub to: Option<Timestamp>,
+    /// Why; needed.
+    pub reason: String,
 }
 
 /// What `apply` answers.

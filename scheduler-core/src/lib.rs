@@ -20,6 +20,7 @@ pub mod agent;
 pub mod apply;
 pub mod bill;
 pub mod budget;
+pub mod cluster_time;
 pub mod command;
 pub mod decision;
 mod digest;

@@ -20,7 +20,7 @@ use crate::principal::Principal;
 use crate::settings::Settings;
 use crate::spec::{Tier, Turn};
 use crate::table::Table;
-use crate::unit::Timestamp;
+use crate::unit::{Span, Timestamp};
 
 /// Everything that decisions are made from. A clone is cheap, and frozen.
 #[derive(Debug, Clone, Default)]
@@ -133,6 +133,36 @@ pub struct Meta {
     pub live_jobs: u32,
     /// Agents' claims that were refused, by node: alarms.
     pub alarms: BTreeMap<NodeId, String>,
+    /// Why cluster time may be wrong; none when somebody vouched for it, or an operator did.
+    pub time_alarm: Option<TimeAlarm>,
+    /// The last time that an operator set cluster time forward.
+    pub time_jump: Option<TimeJump>,
+}
+
+/// Cluster time that nobody vouches for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TimeAlarm {
+    /// Since when, in that time.
+    pub since: Timestamp,
+    /// What is known of it.
+    pub what: String,
+}
+
+/// A step of cluster time by an operator's word: nothing happened in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TimeJump {
+    /// The moment before it.
+    pub from: Timestamp,
+    /// The moment after it.
+    pub to: Timestamp,
+}
+
+impl TimeJump {
+    /// Returns how much time it passed over.
+    #[must_use]
+    pub const fn span(self) -> Span {
+        self.to.since(self.from)
+    }
 }
 
 /// A control plane that adopts no plan until a person says so.

@@ -12,7 +12,7 @@ use scheduler_core::node::{Contact, Cordon, Drain, Facts, Gpu, JoinToken, Node, 
 use scheduler_core::principal::Principal;
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::ContractDefaults;
-use scheduler_core::state::{Meta, SafeMode, State};
+use scheduler_core::state::{Meta, SafeMode, State, TimeAlarm, TimeJump};
 use scheduler_core::unit::{Bytes, Share, Timestamp};
 
 use crate::agent::uuid;
@@ -48,6 +48,13 @@ pub(super) fn meta(from: &State) -> state::Meta {
             .collect(),
         merged_until_ms: from.books.merged().until.as_millis(),
         merged_step_ms: from.books.merged().step.as_millis(),
+        time_alarm: meta
+            .time_alarm
+            .as_ref()
+            .map(|alarm| state::TimeAlarm { since_ms: alarm.since.as_millis(), what: alarm.what.clone() }),
+        time_jump: meta
+            .time_jump
+            .map(|jump| state::TimeJump { from_ms: jump.from.as_millis(), to_ms: jump.to.as_millis() }),
     }
 }
 
@@ -76,6 +83,8 @@ pub(super) fn read_meta(m: state::Meta) -> Result<Meta, Error> {
             .into_iter()
             .map(|alarm| (NodeId::new(alarm.node), alarm.what))
             .collect::<BTreeMap<_, _>>(),
+        time_alarm: m.time_alarm.map(|alarm| TimeAlarm { since: moment(alarm.since_ms), what: alarm.what }),
+        time_jump: m.time_jump.map(|jump| TimeJump { from: moment(jump.from_ms), to: moment(jump.to_ms) }),
     })
 }
 

@@ -7,7 +7,7 @@ use scheduler_core::agent::{EndedBy, Fault, RankEvent, Report};
 use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{
     AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Code, Command, DrainNode, Entry, Found, IssueJoinToken,
-    JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, Saved, Submit,
+    JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime, Saved, SetTime, Submit, TimeSource,
 };
 use scheduler_core::decision::{Basis, Choice, Dropped, Level, Plan, Price, Right, Start, Take, UseOf, Why};
 use scheduler_core::id::{
@@ -114,6 +114,8 @@ fn first_commands() -> Vec<Command> {
         Command::NodeBack { node },
         Command::Adopt(plan()),
         Command::EndSafeMode { reason: "looked at it".into() },
+        Command::ResumeTime(ResumeTime { from: TimeSource::LastEntry, what: "nobody knew".into() }),
+        Command::SetTime(SetTime { to: Some(Timestamp::from_millis(9)), reason: "by my watch".into() }),
         Command::Batch(vec![
             (Actor::Agent(node), reports),
             (Actor::Replica(ReplicaId::new(2)), Command::NodeBack { node }),

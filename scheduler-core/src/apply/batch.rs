@@ -55,6 +55,8 @@ fn is_fact(command: &Command) -> bool {
         | Command::Join(_)
         | Command::Adopt(_)
         | Command::EndSafeMode { .. }
+        | Command::ResumeTime(_)
+        | Command::SetTime(_)
         | Command::Batch(_) => false,
     }
 }

@@ -7,7 +7,8 @@ use super::advance::advance;
 use super::context::Context;
 use super::{
     adopt, batch, budgets, cancel, contact, cordon, drain, facts, found, hold, join, join_tokens, principals,
-    release, reports, requests, requeue, rights, safe_mode, saves, submit, uncordon, undrain,
+    release, reports, requests, requeue, resume_time, rights, safe_mode, saves, set_time, submit, uncordon,
+    undrain,
 };
 use crate::command::{Answer, Code, Command, Entry, Outcome, Rejection};
 use crate::id::{LogIndex, Term};
@@ -35,7 +36,9 @@ pub fn apply(state: &mut State, index: LogIndex, term: Term, entry: &Entry) -> A
     let before = state.clone();
     let answer = command(state, &Context { index, now, actor: &entry.actor }, &entry.command);
     let answer = settle(state, before, answer);
-    requests::remember(state, entry, now, index, &answer);
+    // An operator's word may have moved time: what it passes over happens now, in order.
+    advance(state, state.meta.time_jump.map_or(now, |jump| jump.to));
+    requests::remember(state, entry, index, &answer);
     if cfg!(debug_assertions) && invariants::is_worth_checking(state) {
         invariants::check_all(state).unwrap_or_else(|broken| panic!("after entry {index}: {broken}"));
     }
@@ -77,6 +80,8 @@ pub(super) fn command(state: &mut State, cx: &Context<'_>, command: &Command) ->
         Command::NodeBack { node } => contact::back(state, cx, *node),
         Command::Adopt(plan) => adopt::adopt(state, cx, plan),
         Command::EndSafeMode { reason } => safe_mode::end(state, cx, reason),
+        Command::ResumeTime(resume) => resume_time::resume_time(state, cx, resume),
+        Command::SetTime(set) => set_time::set_time(state, cx, set),
         Command::Batch(items) => batch::batch(state, cx, items),
     }
 }

@@ -2,11 +2,12 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::command::{Answer, Code, Entry, Rejection, Remembered};
-use crate::id::LogIndex;
+use crate::id::{LogIndex, RequestId};
 use crate::state::{State, Timer};
-use crate::unit::Timestamp;
+use crate::unit::{Span, Timestamp};
 
 /// Returns what a retry is answered, or the refusal of an id that can no longer be told from a retry.
 pub(super) fn recall(state: &State, entry: &Entry, now: Timestamp) -> Option<Answer> {
@@ -23,7 +24,7 @@ pub(super) fn recall(state: &State, entry: &Entry, now: Timestamp) -> Option<Ans
             ))
         });
     }
-    let skew = now.since(mark.made_at).max(mark.made_at.since(now));
+    let skew = skew(state, mark.made_at, now);
     (skew >= state.meta.settings.request_skew).then(|| {
         Err(Rejection::new(
             Code::Expired,
@@ -34,9 +35,37 @@ pub(super) fn recall(state: &State, entry: &Entry, now: Timestamp) -> Option<Ans
     })
 }
 
+/// Returns how far a request's own time is from `now`. What an operator's word passed over is no age: a request that
+/// was under way when time was set is as young as it was.
+fn skew(state: &State, made_at: Timestamp, now: Timestamp) -> Span {
+    let plain = now.since(made_at).max(made_at.since(now));
+    match state.meta.time_jump {
+        Some(jump) if now >= jump.to => {
+            let until = jump.from.since(made_at).max(made_at.since(jump.from));
+            plain.min(now.since(jump.to).plus(until))
+        }
+        Some(_) | None => plain,
+    }
+}
+
+/// Lets every remembered answer live as long as it would have, when an operator's word passes over `span`: a request
+/// under way must not find its first try forgotten.
+pub(super) fn carry_over(state: &mut State, span: Span) {
+    let memory = state.meta.settings.request_memory;
+    let known: Vec<RequestId> = state.requests.keys().copied().collect();
+    for id in known {
+        let Some(kept) = state.requests.get_mut(&id) else { continue };
+        let before = kept.at;
+        kept.at = before.plus(span);
+        state.timers.remove(&(before.plus(memory), Timer::Request(id)));
+        state.timers.insert((before.plus(span).plus(memory), Timer::Request(id)), ());
+    }
+}
+
 /// Keeps the answer for retries.
-pub(super) fn remember(state: &mut State, entry: &Entry, now: Timestamp, index: LogIndex, answer: &Answer) {
+pub(super) fn remember(state: &mut State, entry: &Entry, index: LogIndex, answer: &Answer) {
     let Some(mark) = &entry.request else { return };
+    let now = state.meta.time;
     let kept = Remembered { body: mark.body, at: now, index, answer: answer.clone() };
     state.requests.insert(mark.id, kept);
     state.timers.insert((now.plus(state.meta.settings.request_memory), Timer::Request(mark.id)), ());

@@ -109,13 +109,15 @@ fn asker(command: &Command) -> Asker {
         | Command::AddPrincipal(_)
         | Command::RevokePrincipal { .. }
         | Command::IssueJoinToken(_)
-        | Command::EndSafeMode { .. } => Asker::Person,
+        | Command::EndSafeMode { .. }
+        | Command::SetTime(_) => Asker::Person,
         Command::NodeFacts { node, .. } | Command::Reports { node, .. } | Command::Saves { node, .. } => {
             Asker::Agent(*node)
         }
         Command::Found(_)
         | Command::NodeUnreachable { .. }
         | Command::NodeBack { .. }
+        | Command::ResumeTime(_)
         | Command::Adopt(_)
         | Command::Batch(_) => Asker::ControlPlane,
         Command::Join(_) => Asker::Joining,

@@ -113,6 +113,14 @@ impl Contacts {
         }
     }
 
+    /// An operator's word passed over `span` of cluster time: nobody was silent for that.
+    pub(super) fn pass_over(&mut self, span: Span) {
+        let later = |at: &mut Timestamp| *at = at.plus(span);
+        later(&mut self.since);
+        later(&mut self.look_at);
+        self.heard.values_mut().chain(self.asked.values_mut()).for_each(later);
+    }
+
     /// A linked node was heard of.
     pub(super) fn heard(&mut self, node: NodeId, now: Timestamp) {
         if self.links.contains_key(&node) {

@@ -17,7 +17,7 @@ use crate::id::{LogIndex, NodeId, ReplicaId, Term};
 use crate::node::{Contact, Facts};
 use crate::plan::Links;
 use crate::principal::Actor;
-use crate::state::State;
+use crate::state::{State, TimeJump};
 use crate::unit::Timestamp;
 
 /// One replica while it leads, in one term. Its shell drops it when it leads no more.
@@ -36,6 +36,8 @@ pub struct Leader {
     armed: Option<Timestamp>,
     /// Up to which entry changes of state were looked at.
     seen: LogIndex,
+    /// The last step of time that was taken into account.
+    jump: Option<TimeJump>,
 }
 
 impl Leader {
@@ -55,6 +57,7 @@ impl Leader {
             tickets: 0,
             armed: None,
             seen: state.meta.index,
+            jump: state.meta.time_jump,
         };
         let mut effects = Vec::new();
         leader.go_on(state, now, &mut effects);
@@ -126,6 +129,10 @@ impl Leader {
     }
 
     fn applied(&mut self, state: &State, now: Timestamp, effects: &mut Vec<Effect>) {
+        if let Some(jump) = state.meta.time_jump.filter(|jump| self.jump != Some(*jump)) {
+            self.contacts.pass_over(jump.span());
+            self.jump = Some(jump);
+        }
         self.planning.changed(now);
         self.ticks.applied(state);
         for node in self.sends.touched(state) {

@@ -9,6 +9,7 @@ mod dry_run;
 
 mod empty;
 mod room;
+mod set_time;
 
 pub use bill::{Biggest, Bills, By, Key, Lost, Row, Size, bill};
 pub use capacity::{Capacity, Classes, ENDS_SHOWN, Ends, IdleNodes, capacity};
@@ -16,3 +17,4 @@ pub use capacity::{Capacity, Classes, ENDS_SHOWN, Ends, IdleNodes, capacity};
 pub use dry_run::{DryRun, Expected, dry_run};
 pub use empty::{Emptying, Leaving, Order, empty_by, empty_by_order};
 pub use room::{Largest, Room, Within};
+pub use set_time::{CutShort, PassedOver, passed_over};

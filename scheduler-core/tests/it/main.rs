@@ -1,6 +1,7 @@
 //! What the core decides, shown through its public face.
 
 mod apply;
+mod cluster_time;
 mod explained;
 mod lab;
 mod leader;

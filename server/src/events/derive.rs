@@ -8,7 +8,7 @@ mod nodes;
 
 use proto::v1::EventView;
 use scheduler_core::agent::RankEvent;
-use scheduler_core::command::{Answer, Command, Entry, Outcome};
+use scheduler_core::command::{Answer, Command, Entry, Outcome, SetTime, TimeSource};
 use scheduler_core::id::{AttemptId, BudgetId, JobId, LogIndex, NodeId};
 use scheduler_core::principal::Actor;
 use scheduler_core::state::State;
@@ -91,6 +91,14 @@ impl Scene<'_> {
             Command::EndSafeMode { reason } => {
                 out.push(event("safe-mode", &who, format!("safe mode ended: {reason}")));
             }
+            Command::ResumeTime(resume) => {
+                let kind = match resume.from {
+                    TimeSource::LastEntry => "time.alarm",
+                    TimeSource::Agents | TimeSource::WallClock => "time.resumed",
+                };
+                out.push(event(kind, &who, resume.what.clone()));
+            }
+            Command::SetTime(set) => out.push(event("time.set", &who, self.time_set(set))),
             Command::Batch(parts) => {
                 let Outcome::Batch(answers) = outcome else { return };
                 for ((actor, command), answer) in parts.iter().zip(answers) {
@@ -112,6 +120,12 @@ impl Scene<'_> {
             | Command::NodeBack { .. }
             | Command::Adopt(_) => {}
         }
+    }
+
+    fn time_set(&self, set: &SetTime) -> String {
+        let jump = self.after.meta.time_jump.filter(|_| set.to.is_some());
+        let did = jump.map_or("said to be right".to_owned(), |jump| format!("set {} ahead", jump.span()));
+        format!("cluster time was {did}: {}", set.reason)
     }
 
     fn report(

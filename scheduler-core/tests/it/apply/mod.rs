@@ -14,3 +14,4 @@ mod requests;
 mod rights;
 mod submit;
 mod taking;
+mod time;

@@ -2,7 +2,9 @@
 
 use scheduler_core::apply::broken;
 use scheduler_core::budget::tree;
-use scheduler_core::command::{ApplyBudgets, Cancel, Command, DrainNode, Entry, JobWord, Join, NodeWord};
+use scheduler_core::command::{
+    ApplyBudgets, Cancel, Command, DrainNode, Entry, JobWord, Join, NodeWord, ResumeTime, SetTime, TimeSource,
+};
 use scheduler_core::id::{JobId, NodeId};
 use scheduler_core::node::Urgency;
 use scheduler_core::spec::{Request, Turn};
@@ -152,7 +154,7 @@ impl History {
 
     pub fn odd(&mut self) {
         let end = || Command::EndSafeMode { reason: String::from("looked at it") };
-        match self.below(7) {
+        match self.below(9) {
             0 => {
                 let rejoined = Join { credential: token("copied"), ..join("n0") };
                 let _ = self.apply(REPLICA, Command::Join(rejoined));
@@ -176,6 +178,19 @@ impl History {
             }
             5 => {
                 let _ = self.apply(person("mallory"), end());
+            }
+            6 => {
+                let ahead = Span::from_mins(u64::from(self.small(300)));
+                let to = [None, Some(self.world.now.plus(ahead))][self.below(2)];
+                let set = SetTime { to, reason: String::from("by my watch") };
+                if self.apply(person("ada"), Command::SetTime(set)).is_ok() {
+                    self.world.now = self.world.now.max(self.world.state.meta.time);
+                }
+            }
+            7 => {
+                let from = [TimeSource::Agents, TimeSource::WallClock, TimeSource::LastEntry][self.below(3)];
+                let resumed = ResumeTime { from, what: String::from("nobody knew") };
+                let _ = self.apply(REPLICA, Command::ResumeTime(resumed));
             }
             _ => {
                 let _ = self.apply(person("ada"), end());
