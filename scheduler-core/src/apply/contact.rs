@@ -7,16 +7,18 @@ use super::context::Context;
 use super::entry::DONE;
 use crate::command::{Answer, Code, Rejection};
 use crate::id::NodeId;
-use crate::lifecycle::service;
+use crate::lifecycle::{ending, service};
 use crate::node::{Contact, Node};
 use crate::state::State;
 
-/// A node was not heard of for long: it gets no work, its idle GPUs are out of service, its work stays its own.
+/// A node was not heard of for long: it gets no work, its idle GPUs are out of service, its work stays its own. What
+/// only waits to begin there is tried elsewhere.
 pub(super) fn unreachable(state: &mut State, cx: &Context<'_>, id: NodeId) -> Answer {
     match known(state, id)?.contact {
         Contact::Unreachable { .. } => {}
         Contact::Joined | Contact::Ready => {
             service::change(state, id, cx.now, |node| node.contact = Contact::Unreachable { since: cx.now });
+            ending::unreachable_before_go(state, id, cx.now);
         }
     }
     DONE

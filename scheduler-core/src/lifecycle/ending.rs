@@ -1,6 +1,7 @@
 //! An attempt ends: the books close, the job moves on at once by the table of ends, the GPUs stay with the attempt
 //! until they are proven empty. One without go never had a process: its GPUs are free at once.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -143,6 +144,23 @@ pub fn no_go_in_time(state: &mut State, id: AttemptId, now: Timestamp) {
     }
     let cause = AttemptEnd::LaunchFailedNode(told(&what));
     end(state, id, Ended { at: now, cause, exit: None }, now);
+}
+
+/// Ends the attempts that wait for their go on a node that is not heard of: other nodes may have room for them before
+/// its GPUs are proven empty. None of them has a process.
+pub fn unreachable_before_go(state: &mut State, node: NodeId, now: Timestamp) {
+    let Some(known) = state.nodes.get(&node) else { return };
+    let what = alloc::format!("{} cannot be reached", known.name);
+    let on_node = known.gpus.iter().flat_map(|gpu| [gpu.holder, gpu.next]).flatten();
+    let is_open = |id: &AttemptId| {
+        state.attempts.get(id).is_some_and(|attempt| attempt.go_at.is_none() && attempt.ended.is_none())
+    };
+    let waiting: BTreeSet<AttemptId> = on_node.filter(is_open).collect();
+    for id in waiting {
+        launch_failed_on(state, id, node, now);
+        let cause = AttemptEnd::LaunchFailedNode(told(&what));
+        end(state, id, Ended { at: now, cause, exit: None }, now);
+    }
 }
 
 /// Returns `first`, doubled so many times, at most `longest`.

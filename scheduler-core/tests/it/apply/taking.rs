@@ -251,6 +251,26 @@ fn without_its_gpus_in_time_the_launch_has_failed_and_the_nodes_that_keep_them_a
 }
 
 #[test]
+fn who_waits_for_a_node_that_cannot_be_reached_is_tried_elsewhere() {
+    let (mut world, node, victim, taker) = victim_and_taker();
+    let attempt = world.start(taker, &[(node, &[0, 1])], &[(victim, share())]);
+    world.wait(Span::from_secs(90));
+    world.must(REPLICA, Command::NodeUnreachable { node });
+    assert!(world.phase(taker).is_waiting());
+    assert!(!world.state.attempts.contains(&attempt));
+    assert_eq!(
+        world.job(taker).past[0].ended.cause,
+        AttemptEnd::LaunchFailedNode("n1 cannot be reached".into())
+    );
+    assert_eq!((gpu(&world, node, 0), world.job(taker).charged), ((Some(victim), None), ChargeMillis::ZERO));
+    // What runs there stays its own.
+    assert!(world.attempt(victim).ended.is_none());
+    let other = world.node("n2", 2);
+    let again = world.place(taker, other, &[0, 1]);
+    assert_eq!(world.attempt(again).go_at, Some(world.now));
+}
+
+#[test]
 fn a_launch_that_fails_before_the_go_ends_the_attempt_at_once() {
     let (mut world, node, victim, taker) = victim_and_taker();
     let attempt = world.start(taker, &[(node, &[0, 1])], &[(victim, share())]);

@@ -56,6 +56,7 @@ fn request_under_way_when_time_is_set_is_as_young_as_it_was_and_done_once() {
         time: now,
         actor: person("bob"),
         request: Some(mark(id, made_at, 1)),
+        via: None,
         command: submission(request(1)),
     };
     let made_at = world.now;
