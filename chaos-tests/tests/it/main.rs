@@ -7,6 +7,7 @@ mod agents;
 mod docs;
 mod drain;
 mod failover;
+mod floods;
 mod gangs;
 mod misfits;
 mod outage;
@@ -60,6 +61,10 @@ fn usual() -> Vec<Trial> {
         writes::killed_replica_always_starts_again_and_misses_nothing_acknowledged,
         misfits::process_of_another_control_plane_is_refused,
         pressure::full_disk_refuses_new_jobs_and_recovers_by_itself,
+        floods::flood_of_large_submissions_is_told_to_wait_and_nobody_else_notices,
+        floods::submission_that_is_too_large_is_refused_and_harms_nobody,
+        floods::frozen_agent_hurts_only_its_own_node,
+        floods::watcher_that_stops_reading_holds_nobody_up_and_misses_nothing,
         docs::every_command_in_the_pages_is_known,
     ]
 }
