@@ -4,8 +4,15 @@ use std::error::Error;
 
 use prost_build::Config;
 
-const FILES: [&str; 6] =
-    ["terms.proto", "agent.proto", "control.proto", "peer.proto", "log.proto", "state.proto"];
+const FILES: [&str; 7] = [
+    "terms.proto",
+    "agent.proto",
+    "control.proto",
+    "peer.proto",
+    "log.proto",
+    "state.proto",
+    "history.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let files: Vec<String> = FILES.iter().map(|file| format!("proto/{file}")).collect();

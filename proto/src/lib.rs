@@ -48,3 +48,12 @@ pub mod state {
         tonic::include_proto!("bursar.state.v1");
     }
 }
+
+/// What replicas keep of what happened.
+pub mod history {
+    /// The first version.
+    #[allow(missing_docs, unused_qualifications, clippy::pedantic, clippy::all)]
+    pub mod v1 {
+        tonic::include_proto!("bursar.history.v1");
+    }
+}

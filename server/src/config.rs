@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use scheduler_core::unit::Span;
 use serde::Deserialize;
 
 use crate::error::Error;
+use crate::history::Bounds;
 
 /// Everything that a replica is told when it starts; the rest it learns from its data directory and its peers.
 ///
@@ -43,6 +45,15 @@ pub struct Config {
     /// `free_disk_min_percent`: with a smaller free part of the file system new submissions are refused. Default 5.
     #[serde(default = "default_free_percent")]
     pub free_disk_min_percent: u8,
+    /// `history_keep_days`: what happened longer ago than this is forgotten. Default 400.
+    #[serde(default = "default_history_days")]
+    pub history_keep_days: u64,
+    /// `history_keep_bytes`: the oldest history is forgotten beyond this. Default 20 GiB.
+    #[serde(default = "default_history_bytes")]
+    pub history_keep_bytes: u64,
+    /// `history_window`: entries of the log that one file of history covers. Default 16,384.
+    #[serde(default = "default_history_window")]
+    pub history_window: u64,
     /// `write_patience_ms`: how long a write waits for a leader before it is answered `try again`. Default 5,000.
     #[serde(default = "default_write_patience")]
     pub write_patience_ms: u64,
@@ -94,6 +105,18 @@ const fn default_free_percent() -> u8 {
     5
 }
 
+const fn default_history_days() -> u64 {
+    400
+}
+
+const fn default_history_bytes() -> u64 {
+    20 << 30
+}
+
+const fn default_history_window() -> u64 {
+    16_384
+}
+
 const fn default_write_patience() -> u64 {
     5_000
 }
@@ -113,6 +136,9 @@ impl Config {
             snapshot_every: default_snapshot_every(),
             free_disk_min_bytes: default_free_bytes(),
             free_disk_min_percent: default_free_percent(),
+            history_keep_days: default_history_days(),
+            history_keep_bytes: default_history_bytes(),
+            history_window: default_history_window(),
             write_patience_ms: default_write_patience(),
             log: LogFormat::default(),
         }
@@ -122,6 +148,13 @@ impl Config {
     #[must_use]
     pub const fn write_patience(&self) -> Duration {
         Duration::from_millis(self.write_patience_ms)
+    }
+
+    /// Returns how much history is kept, and how it is cut.
+    #[must_use]
+    pub fn history_bounds(&self) -> Bounds {
+        let keep = Span::from_hours(self.history_keep_days.saturating_mul(24));
+        Bounds { keep, keep_bytes: self.history_keep_bytes, window: self.history_window, ..Bounds::default() }
     }
 
     /// Checks what can be checked before anything is opened.
@@ -144,7 +177,15 @@ impl Config {
                 max: self.election_max_ms,
             });
         }
-        Ok(())
+        let history = [
+            ("history_keep_days", self.history_keep_days, 1, 36_500),
+            ("history_keep_bytes", self.history_keep_bytes, 64 << 10, u64::MAX),
+            ("history_window", self.history_window, 16, 1 << 20),
+        ];
+        match history.into_iter().find(|(_, is, least, most)| is < least || is > most) {
+            Some((key, is, least, most)) => Err(Error::OutOfBounds { key, is, least, most }),
+            None => Ok(()),
+        }
     }
 }
 

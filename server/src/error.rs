@@ -32,6 +32,18 @@ pub enum Error {
         /// `election_max_ms`.
         max: u64,
     },
+    /// A figure is smaller or larger than can work.
+    #[error("`{key}` is {is}; it is between {least} and {most}")]
+    OutOfBounds {
+        /// Which setting.
+        key: &'static str,
+        /// What it says.
+        is: u64,
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
     /// A file of ours could not be read or written.
     #[error("failed to {doing} {}", path.display())]
     File {
@@ -68,6 +80,9 @@ pub enum Error {
     /// The machine does not say how long it has been up.
     #[error("failed to read the machine's boot id or boot clock")]
     Clock(#[source] io::Error),
+    /// History could not be opened.
+    #[error("failed to open history")]
+    History(#[source] crate::history::Error),
     /// The replicated log could not be opened.
     #[error("failed to open the replicated log in {}", path.display())]
     Log {

@@ -19,6 +19,7 @@ mod config;
 mod disk;
 mod error;
 mod events;
+pub mod history;
 mod incoming;
 mod lead;
 mod limits;

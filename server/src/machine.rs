@@ -13,7 +13,8 @@ use scheduler_core::state::State;
 use scheduler_core::unit::Timestamp;
 
 use crate::clock::Clock;
-use crate::events::Events;
+use crate::events::{self, Events};
+use crate::history::{self, History};
 use crate::view::{Publisher, View};
 
 thread_local! {
@@ -31,6 +32,7 @@ pub struct Machine {
     view: View,
     publisher: Publisher,
     events: Arc<Events>,
+    history: History,
     clock: Arc<Clock>,
 }
 
@@ -45,8 +47,8 @@ struct At {
 impl Machine {
     /// Makes an empty machine that publishes what it becomes.
     #[must_use]
-    pub fn new(publisher: Publisher, events: Arc<Events>, clock: Arc<Clock>) -> Self {
-        Self { view: View::default(), publisher, events, clock }
+    pub fn new(publisher: Publisher, events: Arc<Events>, history: History, clock: Arc<Clock>) -> Self {
+        Self { view: View::default(), publisher, events, history, clock }
     }
 
     fn one(&mut self, entry: &Committed<'_>) -> Vec<u8> {
@@ -56,8 +58,16 @@ impl Machine {
         let at = At { index, term, time: decoded.time };
         let answer = self.guarded(&before, at, |state| apply::apply(state, index, term, &decoded));
         (self.view.index, self.view.term) = (index, term);
-        self.events.record(&before, &self.view.state, index, &decoded, &answer);
+        self.tell(&before, index, &decoded, &answer);
         proto::encode_answer(&answer)
+    }
+
+    /// Tells watchers and history what an entry did.
+    fn tell(&self, before: &State, index: LogIndex, entry: &Entry, answer: &Answer) {
+        let after = &self.view.state;
+        let events = events::derive::events(before, after, index, entry, answer);
+        self.events.record(index, &events);
+        self.history.record(index, history::told(before, after, index, (entry, answer), events));
     }
 
     /// Runs `apply`; a panic inside drops its changes whole and starts safe mode, on every replica alike.
@@ -103,27 +113,37 @@ impl Replicated for Machine {
 
     fn advanced(&mut self, index: u64, term: u64) {
         (self.view.index, self.view.term) = (LogIndex::new(index), Term::new(term));
+        self.history.record(self.view.index, None);
         self.publish();
     }
 
     fn freeze(&self) -> Box<dyn Frozen> {
-        Box::new(FrozenState(self.view.state.clone()))
+        let (state, index, history) = (self.view.state.clone(), self.view.index, self.history.clone());
+        Box::new(FrozenState { state, index, history })
     }
 
     fn install(&mut self, index: u64, term: u64, snapshot: &mut dyn Read) -> Result<(), BoxError> {
         self.view.state = proto::snapshot::read(snapshot)?;
         (self.view.index, self.view.term) = (LogIndex::new(index), Term::new(term));
         self.events.forget(self.view.index);
+        self.history.installed(self.view.index, self.view.state.meta.cluster);
         self.publish();
         Ok(())
     }
 }
 
-struct FrozenState(State);
+struct FrozenState {
+    state: State,
+    index: LogIndex,
+    history: History,
+}
 
 impl Frozen for FrozenState {
+    /// Writes the state, and returns only once history is durable up to it: the log up to a snapshot goes, and with it
+    /// what could write history again.
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        proto::snapshot::write(&self.0, out)
+        proto::snapshot::write(&self.state, out)?;
+        self.history.flush_to(self.index).map_err(io::Error::other)
     }
 }
 
@@ -141,7 +161,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (publisher, views) = view::channel();
         let clock = Arc::new(Clock::open(dir.path()).unwrap());
-        (Machine::new(publisher, Arc::default(), clock), views, dir)
+        let history = History::open(&dir.path().join("history"), history::Bounds::default()).unwrap();
+        (Machine::new(publisher, Arc::default(), history, clock), views, dir)
     }
 
     fn founding() -> Vec<u8> {

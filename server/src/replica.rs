@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::disk::{self, Disk};
 use crate::error::Error;
 use crate::events::Events;
+use crate::history::{self, History};
 use crate::incoming::Incoming;
 use crate::lead;
 use crate::limits::Proposals;
@@ -113,6 +114,8 @@ impl Replica {
             }
         }
         self.tasks.shutdown().await;
+        // A snapshot that is being written waits for history, which may wait for room.
+        tokio::task::block_in_place(|| self.shared.history.close());
         self.shared.log.shutdown().await;
         Addresses::forget(&self.shared.config.data);
         tracing::info!("stopped");
@@ -124,6 +127,7 @@ impl Replica {
         self.peers.abort();
         self.tasks.shutdown().await;
         self.shared.stopping.send_replace(true);
+        tokio::task::block_in_place(|| self.shared.history.abandon());
         self.shared.log.shutdown().await;
     }
 
@@ -169,7 +173,8 @@ async fn open(config: Config, secret: [u8; 32], addresses: Addresses) -> Result<
     let clock = Arc::new(Clock::open(&data).map_err(Error::Clock)?);
     let events = Arc::new(Events::default());
     let (publisher, views) = view::channel();
-    let machine = Machine::new(publisher, Arc::clone(&events), Arc::clone(&clock));
+    let history = History::open(&data.join("history"), config.history_bounds()).map_err(Error::History)?;
+    let machine = Machine::new(publisher, Arc::clone(&events), history.clone(), Arc::clone(&clock));
     let mut log_config = raft_store::Config::new(&data, PeerSecret::new(secret));
     log_config.timing = Timing::millis(config.heartbeat_ms, config.election_min_ms, config.election_max_ms);
     log_config.snapshot_every = config.snapshot_every;
@@ -188,6 +193,7 @@ async fn open(config: Config, secret: [u8; 32], addresses: Addresses) -> Result<
         views,
         clock,
         events,
+        history,
         rechecks: Semaphore::new(RECHECKS),
         long_views: Semaphore::new(LONG_VIEWS),
         calls: Arc::default(),
@@ -241,6 +247,7 @@ fn spawn(shared: &Arc<Shared>) -> JoinSet<()> {
     tasks.spawn(lead::keep_time(Arc::clone(shared), shared.views.clone()));
     tasks.spawn(look_at_disk(Arc::clone(shared)));
     tasks.spawn(forget_setup(Arc::clone(shared)));
+    tasks.spawn(history::fetch(Arc::clone(shared)));
     tasks
 }
 

@@ -16,6 +16,7 @@ use crate::clock::{Clock, Deadline, Moment};
 use crate::config::Config;
 use crate::disk::Disk;
 use crate::events::Events;
+use crate::history::History;
 use crate::limits::{Calls, Counted, Place, Proposals};
 use crate::links::Links;
 use crate::peers::Peers;
@@ -46,6 +47,8 @@ pub struct Shared {
     pub clock: Arc<Clock>,
     /// What happened.
     pub events: Arc<Events>,
+    /// What happened and what left state, for longer.
+    pub history: History,
     /// Turns of calls whose token is not known here yet.
     pub rechecks: Semaphore,
     /// Turns of views that walk the whole line.

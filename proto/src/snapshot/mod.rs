@@ -10,10 +10,15 @@ mod attempts;
 mod bills;
 mod books;
 mod jobs;
+mod one;
 mod people;
 mod read;
 mod write;
 
+pub use one::{
+    bill_record, decision_record, job_record, launch_record, past_attempt, read_bill_record,
+    read_decision_record, read_job_record, read_launch_record, read_past_attempt,
+};
 pub use read::{Error, read};
 pub use write::write;
 

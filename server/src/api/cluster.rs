@@ -51,7 +51,7 @@ pub fn standing(shared: &Shared) -> v1::StandingReply {
 
 fn alarms(shared: &Shared) -> Vec<String> {
     let disk = shared.disk.shortage().map(|why| format!("new jobs are refused: {why}"));
-    shared.clock.alarm().into_iter().chain(disk).collect()
+    shared.clock.alarm().into_iter().chain(disk).chain(shared.history.coverage().trouble).collect()
 }
 
 /// Shows the control plane.

@@ -8,6 +8,7 @@ use scheduler_core::id::NodeId;
 use tonic::{Request, Response, Status};
 
 use super::{Api, cluster};
+use crate::history;
 use crate::limits::Counted;
 use crate::links;
 use crate::refusal;
@@ -49,5 +50,34 @@ impl Peer for Api {
 
     async fn standing(&self, _: Request<v1::StandingRequest>) -> Result<Response<v1::StandingReply>, Status> {
         Ok(Response::new(cluster::standing(&self.shared)))
+    }
+
+    async fn history_coverage(
+        &self,
+        _: Request<v1::HistoryCoverageRequest>,
+    ) -> Result<Response<v1::HistoryCoverageReply>, Status> {
+        Ok(Response::new(history::serve_coverage(&self.shared.history)))
+    }
+
+    async fn fetch_history(
+        &self,
+        asked: Request<v1::FetchHistoryRequest>,
+    ) -> Result<Response<v1::FetchHistoryReply>, Status> {
+        let mut place = self.shared.calls.enter()?;
+        place.count_for(Counted::Peer)?;
+        let (history, asked) = (self.shared.history.clone(), asked.into_inner());
+        let reading = tokio::task::spawn_blocking(move || history::serve_fetch(&history, &asked)).await;
+        Ok(Response::new(reading.map_err(|_| refusal::no_leader())??))
+    }
+
+    async fn read_history(
+        &self,
+        asked: Request<v1::HistoryQuery>,
+    ) -> Result<Response<v1::HistoryPage>, Status> {
+        let mut place = self.shared.calls.enter()?;
+        place.count_for(Counted::Peer)?;
+        let (history, asked) = (self.shared.history.clone(), asked.into_inner());
+        let reading = tokio::task::spawn_blocking(move || history::serve_read(&history, &asked)).await;
+        Ok(Response::new(reading.map_err(|_| refusal::no_leader())??))
     }
 }

@@ -2,15 +2,13 @@
 //!
 //! Events are derived from applied entries, on each replica alike. They are a view for people: nothing decides by them.
 
-mod derive;
+pub(crate) mod derive;
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use proto::v1::EventView;
-use scheduler_core::command::{Answer, Entry};
 use scheduler_core::id::LogIndex;
-use scheduler_core::state::State;
 use tokio::sync::watch;
 
 /// How many events are kept.
@@ -47,15 +45,14 @@ impl Default for Events {
 
 impl Events {
     /// Notes what an entry did.
-    pub fn record(&self, before: &State, after: &State, index: LogIndex, entry: &Entry, answer: &Answer) {
-        let events = derive::events(before, after, index, entry, answer);
+    pub fn record(&self, index: LogIndex, events: &[EventView]) {
         let mut ring = self.ring();
         for event in events {
             if ring.events.len() == KEPT {
                 let gone = ring.events.pop_front().map_or(0, |event| event.index);
                 ring.forgotten = LogIndex::new(gone);
             }
-            ring.events.push_back(event);
+            ring.events.push_back(event.clone());
         }
         drop(ring);
         self.newest.send_replace(index);
