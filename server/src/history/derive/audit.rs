@@ -5,7 +5,7 @@ use proto::Wire as _;
 use proto::v1::{AuditView, BudgetChange};
 use scheduler_core::budget;
 use scheduler_core::command::{Answer, Command, Entry, Outcome, Submit};
-use scheduler_core::id::{JobId, LogIndex, NodeId};
+use scheduler_core::id::{JobId, LogIndex, NodeId, ReplicaId};
 use scheduler_core::node::Urgency;
 use scheduler_core::principal::Actor;
 use scheduler_core::state::State;
@@ -32,6 +32,7 @@ pub(super) fn audit(
         line.index = index.get();
         line.n = u32::try_from(n).unwrap_or(u32::MAX);
         line.at = after.meta.time.as_millis();
+        line.via = entry.via.map(ReplicaId::get);
     }
     out
 }
@@ -171,7 +172,18 @@ impl Scene<'_> {
                 sentence: "ends safe mode".to_owned(),
                 ..Said::default()
             },
-            Command::Join(_)
+            Command::SetTime(set) => Said {
+                action: "time.set",
+                subject: "cluster time".to_owned(),
+                reason: set.reason.clone(),
+                sentence: set.to.map_or_else(
+                    || "says that cluster time is right as it is".to_owned(),
+                    |to| format!("sets cluster time to {}", moment(to)),
+                ),
+                ..Said::default()
+            },
+            Command::ResumeTime(_)
+            | Command::Join(_)
             | Command::Saves { .. }
             | Command::NodeFacts { .. }
             | Command::Reports { .. }
