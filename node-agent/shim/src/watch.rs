@@ -247,13 +247,21 @@ fn write_unlaunched(directory: &Path, boot: &str, launch: Option<LaunchFailure>)
     };
     sys::reap(|_, _, _| ());
     let _ = std::fs::remove_file(directory.join(format::SOCKET));
-    persist(directory, format::EXIT, &exit.encode());
-    persist(directory, format::EMPTY, &format::Writer::new().finish());
+    persist(directory, files::replace, format::EXIT, &exit.encode());
+    prove_empty(directory);
 }
 
+/// Says that nothing is left. Whoever reads it in another boot looks again, so a loss of power may take it.
+fn prove_empty(directory: &Path) {
+    persist(directory, files::replace_unsynced, format::EMPTY, &format::Writer::new().finish());
+}
+
+/// How a file is written.
+type Write = fn(&Path, &str, &[u8], Readers) -> io::Result<()>;
+
 /// Writes a file that must not get lost, for as long as it takes: a full disk has an end, a lost exit has not.
-fn persist(directory: &Path, name: &str, content: &[u8]) {
-    while files::replace(directory, name, content, Readers::Owner).is_err() {
+fn persist(directory: &Path, write: Write, name: &str, content: &[u8]) {
+    while write(directory, name, content, Readers::Owner).is_err() {
         if !directory.exists() {
             return;
         }
@@ -284,7 +292,7 @@ impl Watch {
             self.sleep(now_ms, &timeline, ended);
         }
         self.progress.close();
-        persist(&self.directory, format::EMPTY, &format::Writer::new().finish());
+        prove_empty(&self.directory);
         if let Some(group) = self.spec.group() {
             cgroup::remove(group);
         }

@@ -307,7 +307,8 @@ impl Attempt {
                     cgroup::remove(group);
                 }
                 let empty = format::Writer::new().finish();
-                files::replace(&self.directory, format::EMPTY, &empty, Readers::Owner).is_ok()
+                // Looked at again in another boot, so a loss of power may take it.
+                files::replace_unsynced(&self.directory, format::EMPTY, &empty, Readers::Owner).is_ok()
             }
             Ok(members) => {
                 self.kill(&members);

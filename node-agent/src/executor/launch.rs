@@ -171,9 +171,12 @@ fn write(
     }
     // A shim of an earlier agent that comes late finds this spec or none, never an older one.
     let _lock = super::adopt::lock(directory)?;
-    files::put(directory, format::HOSTS, environment::hosts(order.assignment).as_bytes(), Readers::Everyone)?;
+    // The job reads the hosts in this boot alone, and of the intent only its being there counts: the directory's own sync
+    // is enough for both.
+    let hosts = environment::hosts(order.assignment);
+    files::replace_unsynced(directory, format::HOSTS, hosts.as_bytes(), Readers::Everyone)?;
     files::put(directory, format::SPEC, &spec.encode(), Readers::Owner)?;
-    files::put(directory, format::INTENT, &format::Writer::new().finish(), Readers::Owner)?;
+    files::replace_unsynced(directory, format::INTENT, &format::Writer::new().finish(), Readers::Owner)?;
     files::sync_directory(directory)?;
     files::sync_directory(&config.attempts())
 }

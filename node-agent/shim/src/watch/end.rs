@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{ENDING_TICK_MS, Main, Watch, persist, read};
+use crate::files;
 use crate::format::{self, Exit, Status};
 use crate::{procs, sys};
 
@@ -86,7 +87,7 @@ impl Watch {
             peak_rss_kib: usage.and_then(|usage| u64::try_from(usage.ru_maxrss).ok()).unwrap_or(0),
             writer: self.writer.to_owned(),
         };
-        persist(&self.directory, format::EXIT, &exit.encode());
+        persist(&self.directory, files::replace, format::EXIT, &exit.encode());
         self.state = Main::Ended;
         // The exit ends the grace early too. Who is left gets as long as TERM would have given to finish a save, then TERM.
         if let Some((stop, _)) = self.stop.as_ref().filter(|_| self.noticed) {
