@@ -18,6 +18,8 @@ use crate::executor::{Executor, Happening, LaunchError, Order, StopOrder};
 const BRISK: Duration = Duration::from_millis(5);
 /// How long that lasts.
 const BRISK_FOR: Duration = Duration::from_secs(2);
+/// The most orders between two looks.
+const AT_ONCE: usize = 16;
 /// Pause between two looks otherwise: how late an end is seen.
 const STEADY: Duration = Duration::from_millis(100);
 
@@ -85,8 +87,12 @@ impl Hands {
         match orders.recv_timeout(pause) {
             Ok(order) => {
                 self.brisk_until = Instant::now() + BRISK_FOR;
-                if self.carry_out(executor, order).into_iter().any(|item| news.blocking_send(item).is_err()) {
-                    return false;
+                // What was ordered together is done together: a look costs more than most orders.
+                for order in std::iter::once(order).chain(orders.try_iter().take(AT_ONCE - 1)) {
+                    let told = self.carry_out(executor, order);
+                    if told.into_iter().any(|item| news.blocking_send(item).is_err()) {
+                        return false;
+                    }
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}

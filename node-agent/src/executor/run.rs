@@ -22,6 +22,10 @@ use super::shims;
 
 /// How long an inherited child may be a zombie before it is reaped here: its own waiter goes first.
 const ZOMBIE_PATIENCE: Duration = Duration::from_secs(2);
+/// Pause between two looks for inherited zombies.
+const REAP_PAUSE: Duration = Duration::from_millis(500);
+/// Pause between two looks for ended attempts that are kept no longer: each looks at all that are kept.
+const COLLECT_PAUSE: Duration = Duration::from_secs(10);
 
 /// What happened to a rank. Times are ms of the boot clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,6 +109,8 @@ pub struct Executor {
     boot: String,
     attempts: BTreeMap<RankId, Attempt>,
     zombies: BTreeMap<i32, Instant>,
+    next_reap: Instant,
+    next_collect: Instant,
     _lock: File,
 }
 
@@ -128,7 +134,19 @@ impl Executor {
         let _ = sys::become_subreaper();
         let (attempts, zombies) = (BTreeMap::new(), BTreeMap::new());
         let groups = config.uses_cgroups.then(groups::find).flatten();
-        let mut executor = Self { config, copy, groups, instance, boot, attempts, zombies, _lock: lock };
+        let now = Instant::now();
+        let mut executor = Self {
+            config,
+            copy,
+            groups,
+            instance,
+            boot,
+            attempts,
+            zombies,
+            next_reap: now,
+            next_collect: now,
+            _lock: lock,
+        };
         for id in adopt::list(&executor.config)? {
             let directory = executor.config.attempt(id);
             adopt::settle_reboot(&directory, &executor.boot);
@@ -224,11 +242,15 @@ impl Executor {
         let directory = self.config.attempt(id);
         if directory.exists() {
             let content = format::Writer::new().finish();
-            files::replace(&directory, format::ACK, &content, Readers::Owner)
+            // A loss of power may take it: then the end is told once more, which changes nothing.
+            files::replace_unsynced(&directory, format::ACK, &content, Readers::Owner)
                 .map_err(failed("mark as acknowledged", &directory))?;
         }
         self.attempts.remove(&id);
-        self.collect();
+        if self.next_collect <= Instant::now() {
+            self.collect();
+            self.next_collect = Instant::now() + COLLECT_PAUSE;
+        }
         Ok(())
     }
 
@@ -282,6 +304,11 @@ impl Executor {
             return;
         }
         let now = Instant::now();
+        // Finding them takes a look at every process of the machine, and none of them is in a hurry.
+        if now < self.next_reap {
+            return;
+        }
+        self.next_reap = now + REAP_PAUSE;
         let Ok(all) = procs::all() else { return };
         let zombies: Vec<i32> =
             all.iter().filter(|child| child.parent == me && child.ended).map(|child| child.id.pid).collect();
