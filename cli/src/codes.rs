@@ -1,6 +1,7 @@
 //! Every code a failure may carry, with its causes and what to do: what `bursar help CODE` says without a network.
 
 use crate::exit::Exit;
+use crate::form::text::wrap;
 
 /// A code explained.
 #[derive(Debug)]
@@ -61,6 +62,14 @@ pub const PROCESS: u16 = 1120;
 /// Returns the explanation of a code.
 pub fn find(code: u16) -> Option<&'static Explained> {
     CODES.iter().find(|explained| explained.code == code)
+}
+
+/// Returns what to do about any failure of a code, in lines; nothing where that is another thing each time.
+pub fn way_out(code: u16) -> Vec<String> {
+    // Their message is all there is to say, or says itself what would be right.
+    const SELF_EXPLAINING: [u16; 5] = [FILE, BAD_FILE, DEV_FAILED, PROCESS, 1201];
+    let explained = find(code).filter(|_| !SELF_EXPLAINING.contains(&code));
+    explained.map_or_else(Vec::new, |explained| wrap(explained.fix, 90))
 }
 
 /// Returns how the process ends for a code; an unknown one is another failure.

@@ -12,16 +12,17 @@ use crate::commands;
 use crate::dev;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::shell::Shell;
+use crate::shell::{Colour, Shell};
+use crate::usage;
 
 /// Runs `bursar` with the process's own arguments.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return ExitCode::from(usage(&error).code()),
+        Err(error) => return ExitCode::from(not_parsed(&error).code()),
     };
-    let style = Shell::error_style(&cli.global);
+    let style = Shell::error_style(cli.global.color);
     let passes_on = commands::passes_job_exit_on(&cli.command);
     match dispatch(cli) {
         Ok(exit) => ExitCode::from(exit.code()),
@@ -37,16 +38,25 @@ pub fn main() -> ExitCode {
 }
 
 /// Prints what the parser says: help to stdout, a fault to stderr.
-fn usage(error: &clap::Error) -> Exit {
-    // Nobody is left to tell if the reader left.
-    let _ = error.print();
+fn not_parsed(error: &clap::Error) -> Exit {
     let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    let is_run = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).is_some_and(|arg| arg == "run");
-    match (is_help, is_run) {
-        (true, _) => Exit::Done,
-        (false, true) => Exit::Client,
-        (false, false) => Exit::Usage,
+    if is_help {
+        return match error.print() {
+            Err(fault) if fault.kind() != std::io::ErrorKind::BrokenPipe => Exit::Other,
+            _ => Exit::Done,
+        };
     }
+    // Nobody is left to tell if the reader left.
+    let _ = match error.kind() {
+        // Nothing was asked for: what there is to ask for.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.print(),
+        _ => {
+            let style = Shell::error_style(Colour::Auto);
+            std::io::stderr().lock().write_all(usage::failure(error).render(style).as_bytes())
+        }
+    };
+    let is_run = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).is_some_and(|arg| arg == "run");
+    if is_run { Exit::Client } else { Exit::Usage }
 }
 
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {

@@ -101,7 +101,8 @@ impl Failure {
         if let Some(place) = &self.place {
             out.push_str(&place.render());
         }
-        for (name, text) in [("why", &self.why), ("fix", &self.fix)] {
+        let fix = if self.fix.is_empty() { codes::way_out(self.code).join("\n") } else { self.fix.clone() };
+        for (name, text) in [("why", &self.why), ("fix", &fix)] {
             for (n, line) in text.lines().enumerate() {
                 let name = if n == 0 { name } else { "" };
                 let _ = writeln!(out, "  {name:<5} {}", plain(line));

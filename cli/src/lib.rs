@@ -25,5 +25,6 @@ mod secret;
 mod shell;
 mod submission;
 mod tree_file;
+mod usage;
 
 pub use entry::main;

@@ -73,8 +73,8 @@ impl Shell {
     }
 
     /// Returns the colour of what goes to stderr.
-    pub fn error_style(global: &Global) -> Style {
-        style_for(global.color, io::stderr().is_terminal())
+    pub fn error_style(colour: Colour) -> Style {
+        style_for(colour, io::stderr().is_terminal())
     }
 
     /// Writes data to stdout.

@@ -16,19 +16,19 @@ pub struct Flags {
     #[arg(long)]
     pub name: Option<String>,
     /// GPUs: on one node, or on whole nodes if that is more than a node has
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub gpus: Option<u32>,
     /// Nodes
-    #[arg(long, value_name = "N", requires = "gpus_per_node")]
+    #[arg(long, value_name = "N", requires = "gpus_per_node", allow_negative_numbers = true)]
     pub nodes: Option<u32>,
     /// GPUs on each node
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub gpus_per_node: Option<u32>,
     /// The GPU's name, or a part of it
     #[arg(long, value_name = "TYPE")]
     pub gpu_type: Option<String>,
     /// Cores on each node [default: the GPUs' part of the node]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub cpus: Option<u32>,
     /// Memory on each node, like 64GiB [default: the GPUs' part of the node]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
@@ -61,10 +61,10 @@ pub struct Flags {
     #[arg(long, value_name = "GLOB")]
     pub checkpoint_glob: Option<String>,
     /// The exit code that asks for another attempt
-    #[arg(long, value_name = "CODE")]
+    #[arg(long, value_name = "CODE", allow_negative_numbers = true)]
     pub requeue_code: Option<u32>,
     /// How often a failed attempt is tried again
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub retries: Option<u32>,
     /// Order among the jobs of its own budget; means nothing to other budgets
     #[arg(long, value_name = "TURN")]

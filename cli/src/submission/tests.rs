@@ -166,6 +166,7 @@ fn a_refusal_points_to_the_fields_it_is_about() {
      |                ^^ 8 h of protection
    5 |   time_limit: 30m
      |               ^^^ but the job is stopped after 30 min
+  fix   Shorten `min_runtime`, or raise `time_limit`.
 nothing was submitted
 "
     );
