@@ -1,5 +1,6 @@
 //! The end: jobs are cancelled, parts stopped, what is left of our own tree is ended, the folder removed.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proto::v1::{CancelRequest, ListJobsRequest};
@@ -20,6 +21,8 @@ const JOBS_WITHIN: Duration = Duration::from_secs(10);
 const TERM_WITHIN: Duration = Duration::from_secs(5);
 /// How long killed processes may take.
 const KILL_WITHIN: Duration = Duration::from_secs(5);
+/// Pause between two looks for them.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Ends a cluster. What cannot be done is said and passed over: nothing of it may stay.
 pub async fn end(cluster: &mut Cluster, say: impl Fn(&str)) {
@@ -97,27 +100,40 @@ async fn kill_left(us: i32, kept: &[Identity]) -> usize {
         for one in left {
             processes::signal(one, Signal::KILL);
         }
-        sleep(Duration::from_millis(20)).await;
+        sleep(PAUSE).await;
     }
 }
 
-/// Ends what one left that was killed itself: its parts by pid and start time, shims by their program, and all that
-/// descends from them.
+/// Ends what one left that was killed itself: its parts by pid and start time, shims by their program, jobs by their
+/// environment, and all that descends from them; then its folder goes, unless it was to be kept.
 pub fn clear(place: &Place, say: impl Fn(&str)) {
     let Some(state) = State::read(&place.state()) else { return };
     if processes::is_alive(state.supervisor) {
         return;
     }
-    let parts = state.replicas.iter().chain(&state.agents).filter_map(|part| part.process);
-    let roots: Vec<Identity> = parts.chain(processes::of_programs_in(place.folder())).collect();
-    let below =
-        roots.iter().filter(|one| processes::is_alive(**one)).flat_map(|one| processes::descendants(one.pid));
-    let all: Vec<Identity> = below.collect::<Vec<_>>().into_iter().chain(roots.iter().copied()).collect();
-    let ended = all.iter().filter(|one| processes::signal(**one, Signal::KILL)).count();
-    if ended > 0 {
-        say(&format!(
-            "ended {ended} processes of a development cluster that was killed, {}",
-            place.folder().display()
-        ));
+    let folder = place.folder();
+    let mut ended = BTreeSet::new();
+    let deadline = Deadline::after(KILL_WITHIN);
+    // Again and again: an agent may start one more thing before it is ended itself.
+    loop {
+        let parts = state.replicas.iter().chain(&state.agents).filter_map(|part| part.process);
+        let found = processes::of_programs_in(folder).into_iter().chain(processes::of_jobs_in(folder));
+        let roots: Vec<Identity> = parts.chain(found).filter(|one| processes::is_alive(*one)).collect();
+        if roots.is_empty() || deadline.is_over() {
+            break;
+        }
+        let below: Vec<Identity> = roots.iter().flat_map(|one| processes::descendants(one.pid)).collect();
+        ended.extend(roots.into_iter().chain(below).filter(|one| processes::signal(*one, Signal::KILL)));
+        std::thread::sleep(PAUSE);
+    }
+    let folder = folder.display();
+    if !ended.is_empty() {
+        let count = ended.len();
+        say(&format!("ended {count} processes of a development cluster that was killed, {folder}"));
+    }
+    if !state.keep
+        && let Err(error) = place.remove()
+    {
+        say(&format!("could not remove {folder}: {error}"));
     }
 }

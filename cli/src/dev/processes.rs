@@ -1,7 +1,9 @@
 //! Processes of our own tree: told apart by pid and start time, since pids come again.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -65,6 +67,19 @@ pub fn of_programs_in(folder: &Path) -> Vec<Identity> {
     let is_inside =
         |pid: &i32| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.starts_with(folder));
     all().filter(is_inside).filter_map(identify).collect()
+}
+
+/// Returns the processes of jobs whose files lie in a folder, by an environment that nobody but an agent gives.
+pub fn of_jobs_in(folder: &Path) -> Vec<Identity> {
+    let is_inside = |entry: &[u8]| {
+        let file = entry.strip_prefix(b"BURSAR_CHECKPOINT_FILE=");
+        file.is_some_and(|file| Path::new(OsStr::from_bytes(file)).starts_with(folder))
+    };
+    let is_job = |pid: &i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(is_inside)
+    };
+    all().filter(is_job).filter_map(identify).collect()
 }
 
 /// Reaps orphans that came to us and ended; `ours` are reaped by those who started them.

@@ -1,6 +1,8 @@
 //! `bursar` as people call it: what works without a control plane, and the whole tour with one.
 
+mod dev;
 mod offline;
+mod support;
 mod tour;
 
 use std::path::Path;
