@@ -23,7 +23,7 @@ use crate::submission::Origin;
 use crate::tree_file;
 
 /// The demo lab.
-const LAB: &str = include_str!("../../../examples/budgets.yaml");
+pub const LAB: &str = include_str!("../../../examples/budgets.yaml");
 
 /// The pool of all nodes.
 const POOL: &str = "main";

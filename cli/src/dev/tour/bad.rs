@@ -1,8 +1,10 @@
 //! What is refused, and how it is said.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::Stdio;
 
+use super::super::raise::LAB;
 use super::bursar::{Guide, Said};
 use super::report::Report;
 
@@ -158,7 +160,54 @@ pub fn surroundings(guide: &mut Guide, report: &mut Report) -> Result<(), String
     check(report, "no token", &said, 5, "error[B1104]");
     let said = guide.run_with(&["queue"], &[("BURSAR_TOKEN", "wrong")]);
     check(report, "a wrong token", &said, 5, "error[B1406]");
+    no_account(guide, report)?;
+    garbage(guide, report)?;
     reader_left(guide, report)
+}
+
+/// An account that no node has is the nodes' fault: tried again, and the cause is told.
+fn no_account(guide: &Guide, report: &mut Report) -> Result<(), String> {
+    let token = guide.work().join("stranger.token");
+    let token = token.to_str().unwrap_or_default();
+    let add = ["principal", "add", "stranger", "--account", "no-such-account", "--token-file", token];
+    guide.run(&add).well()?;
+    guide.write("lab.yaml", LAB)?;
+    guide.write("stranger.yaml", &LAB.replacen("owner: ceo\n", "owner: ceo\nmembers: [stranger]\n", 1))?;
+    let apply = |file: &str| {
+        guide.run(&["budget", "apply", "-f", file, "--reason", "a stranger comes and goes", "--yes"]).well()
+    };
+    apply("stranger.yaml")?;
+    let submit = ["-o", "name", "submit", "--budget", "science/agents", "--unallocated", "--", "/bin/true"];
+    let job = guide.run_with(&submit, &[("BURSAR_TOKEN_FILE", token)]).well()?.out;
+    let job: u64 = job.trim().parse().map_err(|_| format!("no number: {job}"))?;
+    let told = guide.until("a node to say that it has no such account", || {
+        let attempts = guide.job(job).ok()?["attempts"].as_array()?.clone();
+        attempts.iter().find_map(|attempt| Some(attempt["detail"].as_str()?.to_owned()))
+    })?;
+    let state = guide.job(job)?["state"].clone();
+    let says = format!("an account that no node has: the job is {state}, its launch failed: {told}");
+    report.check(told.contains("no account no-such-account") && state != "ended", &says);
+    guide.run(&["job", "cancel", &job.to_string(), "--reason", "no node can start it"]).well()?;
+    apply("lab.yaml").map(|_| ())
+}
+
+/// Bytes that are no call harm nobody.
+fn garbage(guide: &Guide, report: &mut Report) -> Result<(), String> {
+    let starts = || -> Result<Vec<u32>, String> {
+        Ok(guide.state()?.replicas.iter().map(|replica| replica.starts).collect())
+    };
+    let before = starts()?;
+    for address in guide.addresses()? {
+        for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 70_000]] {
+            let mut stream = TcpStream::connect(&address).map_err(|error| error.to_string())?;
+            // The replica may close at any byte of it.
+            let _ = stream.write_all(bytes);
+        }
+    }
+    let said = guide.run(&["queue"]);
+    let says = format!("garbage on every port: calls are answered, exit code {}", said.exit());
+    report.check(said.code == Some(0) && starts()? == before, &says);
+    Ok(())
 }
 
 /// A reader that closes its pipe ends the command quietly.

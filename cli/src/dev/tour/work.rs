@@ -54,6 +54,18 @@ pub fn submission(guide: &mut Guide, report: &mut Report) -> Result<(), String> 
     ]);
     let says = format!("`run` passes output and exit code on: {:?}, {}", run.out, run.exit());
     report.check(run.code == Some(4) && run.out == "out\n", &says);
+    classes(guide, report)
+}
+
+/// Every GPU is in one class.
+fn classes(guide: &Guide, report: &mut Report) -> Result<(), String> {
+    let status = guide.run(&["-o", "json", "cluster", "status"]).well()?.json();
+    let pool = &status["pools"][0];
+    let names = ["protected", "interruptible", "free_tier", "idle", "unavailable", "changing"];
+    let counts = names.map(|name| pool[name].as_u64());
+    let sum = counts.iter().flatten().sum::<u64>();
+    let is_whole = counts.iter().all(Option::is_some) && Some(sum) == pool["gpus"].as_u64() && sum > 0;
+    report.check(is_whole, &format!("the classes {names:?} add up: {counts:?} of {} GPUs", pool["gpus"]));
     Ok(())
 }
 
