@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+/// Codes whose message says itself what would be right: a field's range, the system's own words, a place in a file.
+const SELF_EXPLAINING: [&str; 4] = ["B1011", "B1012", "B1120", "B1201"];
+
 /// The end of a command.
 #[derive(Debug, Clone)]
 pub struct Said {
@@ -47,7 +50,7 @@ impl Said {
         first.trim().parse().unwrap_or_else(|e| panic!("{e}: {said:#?}"))
     }
 
-    /// Checks that it was refused with exactly this exit code and with all these words on stderr.
+    /// Checks that it was refused with exactly this exit code, with all these words on stderr, and with what to do.
     ///
     /// # Panics
     /// When it was not.
@@ -55,5 +58,8 @@ impl Said {
     pub fn refused(&self, code: i32, words: &[&str]) {
         let has_all = words.iter().all(|word| self.err.contains(word));
         assert!(self.code == code && has_all, "expected exit {code} with {words:?}: {self:#?}");
+        assert!(self.err.contains("error[B"), "no code that can be looked up: {self:#?}");
+        let explains_itself = SELF_EXPLAINING.iter().any(|known| self.err.contains(known));
+        assert!(explains_itself || self.err.contains("\n  fix   "), "nothing to do about it: {self:#?}");
     }
 }

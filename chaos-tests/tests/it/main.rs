@@ -4,6 +4,7 @@
 //! a cluster with a past is the harder test. Before each law everything is up and no job is left.
 
 mod agents;
+mod commands;
 mod docs;
 mod drain;
 mod failover;
@@ -49,6 +50,11 @@ fn usual() -> Vec<Trial> {
         refusals::bad_tree_is_refused_and_the_old_one_stays,
         refusals::nobody_acts_for_somebody_else,
         refusals::output_into_a_closed_pipe_is_no_failure,
+        commands::following_into_a_closed_pipe_ends_by_itself,
+        commands::exit_codes_are_those_of_the_page,
+        commands::every_reading_command_has_json_that_names_its_schema,
+        commands::revoked_token_opens_nothing_and_a_join_token_only_its_node,
+        commands::replicas_listen_on_loopback_and_agents_and_shims_nowhere,
         refusals_of_nodes::launch_that_cannot_work_is_told_with_its_cause,
         misfits::second_process_on_a_data_directory_ends_and_the_first_goes_on,
         misfits::agent_that_claims_another_node_is_refused,

@@ -1,7 +1,7 @@
 //! What cannot be is refused with its code, says why, and leaves nothing behind.
 
 use std::io::Read as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 use chaos_tests::lab::{Lab, Said};
@@ -161,13 +161,19 @@ pub fn output_into_a_closed_pipe_is_no_failure(lab: &mut Lab) -> Result<()> {
         &["submit", "--schema"],
     ] {
         let mut command = lab.command("ana");
-        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).env("XDG_CONFIG_HOME", lab.folder());
-        let mut child = command.spawn().context("failed to start bursar")?;
-        drop(child.stdout.take());
-        let mut err = String::new();
-        child.stderr.take().context("stderr is a pipe")?.read_to_string(&mut err)?;
-        let ended = child.wait().context("bursar does not end")?;
-        assert!(ended.code() == Some(DONE) && err.is_empty(), "{args:?}: {ended}, {err}");
+        command.args(args).env("XDG_CONFIG_HOME", lab.folder());
+        let (code, err) = with_a_closed_pipe(command)?;
+        assert!(code == Some(DONE) && err.is_empty(), "{args:?}: {code:?}, {err}");
     }
     Ok(())
+}
+
+/// Runs a command whose reader has left; returns how it ended, and what it said of that.
+pub fn with_a_closed_pipe(mut command: Command) -> Result<(Option<i32>, String)> {
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("failed to start bursar")?;
+    drop(child.stdout.take());
+    let mut err = String::new();
+    child.stderr.take().context("stderr is a pipe")?.read_to_string(&mut err)?;
+    Ok((child.wait().context("bursar does not end")?.code(), err))
 }
