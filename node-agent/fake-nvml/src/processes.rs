@@ -1,5 +1,7 @@
 //! Which live processes were started for a GPU.
 
+use std::fs::File;
+use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -41,8 +43,15 @@ pub(crate) fn started_for(uuid: &str) -> Vec<Process> {
 fn scan() -> Vec<(u32, Vec<Vec<u8>>)> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let gpus = |pid: &u32| named(&std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default());
-    pids.map(|pid| (pid, gpus(&pid))).filter(|(_, gpus)| !gpus.is_empty()).collect()
+    // One buffer for all: growing a new one for each costs more calls than most environments have lines.
+    let mut environment = Vec::with_capacity(64 << 10);
+    let mut gpus = |pid: u32| {
+        environment.clear();
+        let file = File::open(format!("/proc/{pid}/environ"));
+        file.and_then(|mut file| file.read_to_end(&mut environment))
+            .map_or_else(|_| Vec::new(), |_| named(&environment))
+    };
+    pids.map(|pid| (pid, gpus(pid))).filter(|(_, gpus)| !gpus.is_empty()).collect()
 }
 
 /// Returns the GPUs that an environment names.

@@ -14,6 +14,10 @@ use crate::{cgroup, sys};
 
 /// How much of an environment is looked at, in bytes.
 const ENVIRONMENT_MAX: u64 = 256 << 10;
+/// How large most are, in bytes.
+const ENVIRONMENT_USUAL: usize = 16 << 10;
+/// More than the line of a process can have: 52 numbers and a short name.
+const STAT_MAX: usize = 2 << 10;
 
 /// A process as `/proc` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +58,10 @@ pub fn boot_id() -> io::Result<String> {
 
 /// Reads one process; `None` if there is none.
 pub fn process(pid: i32) -> Option<Process> {
-    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    parse(pid, &text)
+    // The kernel writes it whole into a buffer that is large enough, and this one is: there are many to read.
+    let mut text = [0; STAT_MAX];
+    let length = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut text).ok()?;
+    parse(pid, &text[..length])
 }
 
 fn parse(pid: i32, stat: &[u8]) -> Option<Process> {
@@ -150,7 +156,8 @@ pub fn has_mark(pid: i32, mark: &str) -> bool {
 /// Says whether a process was started with a mark that `matches` takes.
 pub fn marks(pid: i32, mut matches: impl FnMut(&[u8]) -> bool) -> bool {
     let Ok(file) = File::open(format!("/proc/{pid}/environ")) else { return false };
-    let mut environment = Vec::new();
+    // Growing from nothing costs more calls than most environments have lines.
+    let mut environment = Vec::with_capacity(ENVIRONMENT_USUAL);
     if file.take(ENVIRONMENT_MAX).read_to_end(&mut environment).is_err() {
         return false;
     }
