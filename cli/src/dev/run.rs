@@ -9,7 +9,7 @@ use super::cluster::Cluster;
 use super::control::{self, Request};
 use super::lock::{self, Lock};
 use super::place::Place;
-use super::processes::{Identity, identify};
+use super::processes::{Identity, identify, is_alive};
 use super::state::State;
 use super::{end, preempt_demo, raise, screen, supervise, tour};
 use crate::codes;
@@ -46,7 +46,8 @@ pub fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
 
 fn status(shell: &Shell) -> Result<Exit, Failure> {
     let place = lock::running()?;
-    let state = State::read(&place.state()).ok_or_else(|| {
+    // One that is still clearing up after a killed one is named by that one's folder.
+    let state = State::read(&place.state()).filter(|state| is_alive(state.supervisor)).ok_or_else(|| {
         Failure::new(codes::DEV_NOT, "the development cluster is only starting").fix("try again in a moment")
     })?;
     let names: Vec<String> =

@@ -65,7 +65,7 @@ fn what_a_killed_one_left_is_cleared_by_the_next() {
     let left: Vec<_> = processes.iter().filter(|process| process.is_alive()).collect();
     assert!(left.is_empty(), "{left:?}\n{}", second.log());
     assert!(second.log().contains("of a development cluster that was killed"), "{}", second.log());
-    assert!(folder.iter().all(|folder| !folder.exists()), "{folder:?}");
+    assert!(folder.iter().all(|folder| !folder.exists()), "{folder:?}\n{}", second.log());
     second.processes();
     second.press_ctrl_c();
     assert_eq!(second.wait().code(), Some(0), "{}", second.log());
