@@ -18,6 +18,8 @@ const ENVIRONMENT_MAX: u64 = 256 << 10;
 const ENVIRONMENT_USUAL: usize = 16 << 10;
 /// More than the line of a process can have: 52 numbers and a short name.
 const STAT_MAX: usize = 2 << 10;
+/// The kernel's flag of its own threads.
+const PF_KTHREAD: u32 = 0x0020_0000;
 
 /// A process as `/proc` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct Process {
     pub ended: bool,
     /// True if a signal stopped it.
     pub stopped: bool,
+    /// True for a thread of the kernel's own, which was never started with an environment.
+    pub is_kernels: bool,
 }
 
 /// What is known about an attempt's processes.
@@ -67,14 +71,19 @@ pub fn process(pid: i32) -> Option<Process> {
 fn parse(pid: i32, stat: &[u8]) -> Option<Process> {
     // The name in brackets may contain anything, brackets too: the fields begin after the last one.
     let after = stat.iter().rposition(|byte| *byte == b')')? + 1;
-    let text = std::str::from_utf8(&stat[after..]).ok()?;
-    let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+    let mut fields = std::str::from_utf8(&stat[after..]).ok()?.split_ascii_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let session = fields.nth(1)?.parse().ok()?;
+    let flags: u32 = fields.nth(2)?.parse().ok()?;
+    let start = fields.nth(12)?.parse().ok()?;
     Some(Process {
-        id: Identity { pid, start: fields.get(19)?.parse().ok()? },
-        parent: fields.get(1)?.parse().ok()?,
-        session: fields.get(3)?.parse().ok()?,
-        ended: matches!(*fields.first()?, "Z" | "X"),
-        stopped: *fields.first()? == "T",
+        id: Identity { pid, start },
+        parent,
+        session,
+        ended: matches!(state, "Z" | "X"),
+        stopped: state == "T",
+        is_kernels: flags & PF_KTHREAD != 0,
     })
 }
 
@@ -143,7 +152,7 @@ pub fn members_among(attempt: Attempt<'_>, all: &[Process]) -> io::Result<Vec<Pr
             && (tree.contains(&pid)
                 || grouped.contains(&pid)
                 || session.is_some_and(|main| process.session == main.pid && process.id.start >= main.start)
-                || has_mark(pid, attempt.mark))
+                || (!process.is_kernels && has_mark(pid, attempt.mark)))
     };
     Ok(all.iter().filter(belongs).copied().collect())
 }
@@ -208,7 +217,8 @@ mod tests {
     use super::{Attempt, Identity, Process, members_among, parse};
 
     fn process(pid: i32, parent: i32, session: i32) -> Process {
-        Process { id: Identity { pid, start: 100 }, parent, session, ended: false, stopped: false }
+        let id = Identity { pid, start: 100 };
+        Process { id, parent, session, ended: false, stopped: false, is_kernels: false }
     }
 
     fn found(attempt: Attempt<'_>, all: &[Process]) -> Vec<i32> {
@@ -220,10 +230,12 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_hides_nothing() {
-        let stat = b"5 (a) b) S 1 2 3 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0";
+        let stat = b"5 (a) b) S 1 2 3 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 4711 0";
         let process = parse(5, stat).unwrap();
         assert_eq!((process.parent, process.session, process.id.start), (1, 3, 4711));
-        assert!(!process.ended);
+        assert!(!process.ended && !process.is_kernels);
+        let thread = b"9 (kworker/0:1) I 2 0 0 0 -1 69238880 0 0 0 0 0 0 0 0 20 0 1 0 12 0";
+        assert!(parse(9, thread).unwrap().is_kernels);
     }
 
     #[test]
