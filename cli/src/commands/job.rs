@@ -179,7 +179,7 @@ async fn list_jobs(shell: &Shell, list: List) -> Result<Exit, Failure> {
         limit: list.limit,
     };
     let mut view = client.list_jobs(request).await?;
-    super::schema(&mut view.schema, "jobs/v1");
+    super::schema(&mut view.schema, "job-list/v1");
     let names: Vec<String> = view.jobs.iter().map(|job| job.job.to_string()).collect();
     shell.show_rows(&view, &view.jobs, &names, |look| render::jobs::jobs(&view, look))?;
     Ok(Exit::Done)

@@ -82,7 +82,7 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
 
 async fn list(shell: &Shell) -> Result<Exit, Failure> {
     let mut view = shell.client()?.list_nodes(ListNodesRequest { read: None }).await?;
-    super::schema(&mut view.schema, "nodes/v1");
+    super::schema(&mut view.schema, "node-list/v1");
     let names: Vec<String> = view.nodes.iter().map(|node| node.name.clone()).collect();
     shell.show_rows(&view, &view.nodes, &names, |look| render::node::nodes(&view, look))?;
     Ok(Exit::Done)

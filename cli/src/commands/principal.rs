@@ -89,7 +89,7 @@ async fn add(shell: &Shell, args: Add) -> Result<Exit, Failure> {
 
 async fn list(shell: &Shell) -> Result<Exit, Failure> {
     let mut view = shell.client()?.list_principals(ListPrincipalsRequest { read: None }).await?;
-    super::schema(&mut view.schema, "principals/v1");
+    super::schema(&mut view.schema, "principal-list/v1");
     let names: Vec<String> = view.principals.iter().map(|one| one.name.clone()).collect();
     shell.show_rows(&view, &view.principals, &names, |look| render::principal::principals(&view, look))?;
     Ok(Exit::Done)
