@@ -88,6 +88,8 @@ pub enum Command {
     Cluster(commands::cluster::Args),
     /// Show what happened
     Events(commands::events::Args),
+    /// Show who asked what, and what became of it
+    Audit(commands::audit::Args),
     /// Show who you are to the control plane
     Whoami,
     /// Which control plane is spoken to

@@ -99,6 +99,7 @@ async fn speak(shell: &Shell, command: Command) -> Result<Exit, Failure> {
         Command::Node(args) => commands::node::run(shell, args).await,
         Command::Cluster(args) => commands::cluster::run(shell, args).await,
         Command::Events(args) => commands::events::run(shell, args).await,
+        Command::Audit(args) => commands::audit::run(shell, args).await,
         Command::Whoami => commands::whoami::run(shell).await,
         // Run by the caller, who needs no control plane for them.
         Command::Context(_)

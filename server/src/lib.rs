@@ -26,6 +26,7 @@ mod limits;
 mod links;
 mod logging;
 mod machine;
+mod past;
 mod peers;
 mod refusal;
 mod replica;

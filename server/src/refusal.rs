@@ -92,6 +92,14 @@ pub fn not_found(what: String) -> Status {
     status(&Rejection::new(Code::NotFound, what, "", String::new()))
 }
 
+/// Says that what is asked for may be in a part of the history that nobody within reach has.
+#[must_use]
+pub fn missing_history(what: String, why: String) -> Status {
+    let fix =
+        "bursar cluster status: a replica that is away may have it; `bursar doctor` says what is damaged";
+    status(&Rejection { code: Code::NotFound, what, why, fix: fix.to_owned() })
+}
+
 /// Says that no leader was there in time.
 #[must_use]
 pub fn no_leader() -> Status {

@@ -29,6 +29,7 @@ use crate::incoming::Incoming;
 use crate::lead;
 use crate::limits::Proposals;
 use crate::machine::Machine;
+use crate::past;
 use crate::peers::{self, Gate, Pass, Peers};
 use crate::setup::Setup;
 use crate::shared::{LONG_VIEWS, RECHECKS, Shared};
@@ -196,6 +197,7 @@ async fn open(config: Config, secret: [u8; 32], addresses: Addresses) -> Result<
         history,
         rechecks: Semaphore::new(RECHECKS),
         long_views: Semaphore::new(LONG_VIEWS),
+        history_reads: Semaphore::new(past::READERS),
         calls: Arc::default(),
         proposals: Proposals::default(),
         peers: Arc::new(Peers::new(Pass::new(&secret))),

@@ -53,6 +53,8 @@ pub struct Shared {
     pub rechecks: Semaphore,
     /// Turns of views that walk the whole line.
     pub long_views: Semaphore,
+    /// Turns at the history.
+    pub history_reads: Semaphore,
     /// Calls under way.
     pub calls: Arc<Calls>,
     /// Proposals under way.

@@ -83,6 +83,8 @@ calls! {
     bill(BillRequest) -> BillView;
     /// Reads what could start.
     capacity(CapacityRequest) -> CapacityView;
+    /// Reads who asked what.
+    audit(AuditRequest) -> AuditList;
     /// Reads the control plane.
     cluster_status(ClusterStatusRequest) -> ClusterView;
     /// Ends safe mode.
@@ -173,6 +175,7 @@ impl Client {
                         }
                         seen = Some((event.index, event.n));
                         request.after = Some(event.index.saturating_sub(1));
+                        request.since_at = None;
                         each(&event)?;
                     }
                     Ok(None) if request.follow => break "the events broke off".to_string(),

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use proto::v1::{BillRequest, ReadAs};
 
-use crate::codes;
+use super::past;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::render;
@@ -14,10 +14,12 @@ use crate::shell::Shell;
 #[command(after_help = "Examples:\n  \
     bursar bill                         the whole window\n  \
     bursar bill --since 24h --by budget\n  \
+    bursar bill --since 90d --by user   longer than the window: from the history\n  \
     bursar bill --by basis              how much of it is measured\n\n\
     Lost = GPUs x (time since the last checkpoint + time to restart). Failures of nodes are no preemptions.")]
 pub struct Args {
-    /// Only what ended after this: `24h` (before now), or `2027-01-31 17:30` [default: the whole window]
+    /// Only what ended after this: `24h` (before now), `2027-01-31`, `2027-01-31 17:30`, or RFC 3339 [default: the
+    /// whole window]
     #[arg(long, value_name = "MOMENT")]
     pub since: Option<String>,
     /// One row for each of what
@@ -53,17 +55,14 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
     let client = shell.client()?;
     let since_at = match &args.since {
         None => None,
-        Some(text) => {
-            let now = client.hello().await?.cluster_time_at;
-            let at = shell.look.zone.earlier(text, now);
-            Some(at.map_err(|what| Failure::new(codes::MOMENT, format!("--since: {what}")))?)
-        }
+        Some(text) => Some(past::moment(shell, "--since", text, client.hello().await?.cluster_time_at)?),
     };
     let by = args.by.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default();
     let mut view =
         client.bill(BillRequest { read: Some(ReadAs { stale: args.stale }), since_at, by }).await?;
     super::schema(&mut view.schema, "bill/v1");
-    shell
-        .show_rows(&view, &view.rows, &render::bill::names(&view), |look| render::bill::bill(&view, look))?;
+    shell.show_rows(&view, &view.rows, &render::bill::names(&view), |look| {
+        render::bill::bill(&view, since_at, look)
+    })?;
     Ok(Exit::Done)
 }

@@ -7,7 +7,7 @@ use proto::v1::{AsOf, AttemptView, CancelRequest, ListJobsRequest, ReadAs, ShowJ
 use serde::Serialize;
 
 use super::job_word::{self, Word};
-use super::{ended, subject};
+use super::{ended, past, subject};
 use crate::clock::Deadline;
 use crate::codes;
 use crate::exit::Exit;
@@ -30,7 +30,7 @@ enum Action {
         /// Its number
         job: String,
     },
-    /// List jobs: all that live, or by state
+    /// List jobs: all that live, by state, or all that ended in some time
     List(List),
     /// Show how each attempt of a job went, and what those that gave way lost
     Attempts {
@@ -59,6 +59,10 @@ enum Action {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    bursar job list --mine\n  \
+    bursar job list --since 7d --user ana          what ended in a week, also what left state\n  \
+    bursar job list --since 2027-01-01 --until 2027-02-01 --limit 5000 -o jsonl")]
 struct List {
     /// Only this budget and what is below it
     #[arg(long, value_name = "BUDGET")]
@@ -69,9 +73,15 @@ struct List {
     /// Only my jobs
     #[arg(long)]
     mine: bool,
-    /// Only jobs in these states; `ended` ones are kept for a while
+    /// Only jobs in these states; `ended` ones stay for a while, `--since` finds them later
     #[arg(long, value_delimiter = ',')]
     state: Vec<State>,
+    /// Jobs that ended from this moment on: `7d` (before now), `2027-01-31`, `2027-01-31 17:30`, or RFC 3339
+    #[arg(long, value_name = "MOMENT")]
+    since: Option<String>,
+    /// Of those, the ones that ended before this moment
+    #[arg(long, value_name = "MOMENT", requires = "since")]
+    until: Option<String>,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
@@ -171,17 +181,36 @@ async fn list_jobs(shell: &Shell, list: List) -> Result<Exit, Failure> {
         false => list.user,
     };
     let word = |state: &State| state.to_possible_value().map(|value| value.get_name().to_string());
-    let request = ListJobsRequest {
+    let time = past::time(shell, &client, list.since.as_deref(), list.until.as_deref()).await?;
+    let mut request = ListJobsRequest {
         read: Some(ReadAs { stale: false }),
         budget: list.budget,
         user,
         states: list.state.iter().filter_map(word).collect(),
         limit: list.limit,
+        since_at: time.since_at,
+        until_at: time.until_at,
+        from: None,
     };
-    let mut view = client.list_jobs(request).await?;
+    let mut view = client.list_jobs(request.clone()).await?;
+    // The history is looked through a part at a time.
+    while let Some(next) = view.next.take() {
+        let found = u32::try_from(view.jobs.len()).unwrap_or(u32::MAX);
+        if list.limit != 0 && found >= list.limit {
+            view.next = Some(next);
+            break;
+        }
+        request.limit = list.limit.saturating_sub(found);
+        request.from = Some(next);
+        let page = client.list_jobs(request.clone()).await?;
+        view.jobs.extend(page.jobs);
+        view.left_out = page.left_out;
+        view.next = page.next;
+        past::reach(&mut view.reach, page.reach);
+    }
     super::schema(&mut view.schema, "job-list/v1");
     let names: Vec<String> = view.jobs.iter().map(|job| job.job.to_string()).collect();
-    shell.show_rows(&view, &view.jobs, &names, |look| render::jobs::jobs(&view, look))?;
+    shell.show_rows(&view, &view.jobs, &names, |look| render::jobs::jobs(&view, time.since_at, look))?;
     Ok(Exit::Done)
 }
 

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod agent_probe;
+pub mod audit;
 pub mod bill;
 pub mod budget;
 pub mod capacity;
@@ -29,6 +30,7 @@ mod ended;
 mod follow;
 mod job_word;
 mod node_word;
+mod past;
 mod settings;
 mod subject;
 

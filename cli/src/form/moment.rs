@@ -59,7 +59,7 @@ impl Zone {
         if at < now { Err(format!("`{text}` is over: {}", self.full(at))) } else { Ok(at) }
     }
 
-    /// Reads a moment that is past: a length of time before `now`, or a date with its time.
+    /// Reads a moment that is past: a length of time before `now`, or a date, with its time or from its midnight.
     ///
     /// # Errors
     /// A sentence that says what is wrong with it.
@@ -68,7 +68,9 @@ impl Zone {
         let at = match duration::parse(text) {
             Ok(span) => now.saturating_sub(span.as_millis()),
             Err(_) => self.date(text).ok_or_else(|| {
-                format!("`{text}` is not a moment: write `7d` (before now) or `2027-01-31 17:30`")
+                format!(
+                    "`{text}` is not a moment: write `7d` (before now), `2027-01-31`, or `2027-01-31 17:30`"
+                )
             })?,
         };
         if at > now { Err(format!("`{text}` is still to come")) } else { Ok(at) }
@@ -89,7 +91,7 @@ impl Zone {
         u64::try_from(next.timestamp().as_millisecond()).ok()
     }
 
-    /// Reads a date with a time, in the reader's own time unless it names its offset.
+    /// Reads a date, with a time or from its midnight, in the reader's own time unless it names its offset.
     fn date(&self, text: &str) -> Option<u64> {
         let at = match text.parse::<Timestamp>() {
             Ok(at) => at,
@@ -142,6 +144,8 @@ mod tests {
         let earlier = |text: &str| zone.earlier(text, now).map(|at| zone.full(at));
         assert_eq!(earlier("7d").as_deref(), Ok("2026-11-22 17:08:47 +00:00"));
         assert_eq!(earlier("2026-11-01 00:00").as_deref(), Ok("2026-11-01 00:00:00 +00:00"));
+        assert_eq!(earlier("2026-11-01").as_deref(), Ok("2026-11-01 00:00:00 +00:00"));
+        assert_eq!(earlier("2026-11-01T10:00:00Z").as_deref(), Ok("2026-11-01 10:00:00 +00:00"));
         for (wrong, said) in [("yesterday", "not a moment"), ("2027-01-01 00:00", "still to come")] {
             assert!(earlier(wrong).expect_err(wrong).contains(said), "{wrong}");
         }

@@ -13,6 +13,7 @@ use crate::shell::Look;
 pub fn attempts(view: &JobView, look: &Look) -> String {
     let now = words::now(view.as_of.as_ref());
     let mut out = format!("{} {}, {}\n", view.job, plain(&view.name), attempted(view));
+    out.push_str(&words::from_history(view.left_at, look, now));
     if view.attempts.is_empty() {
         return out;
     }

@@ -2,16 +2,17 @@
 
 use proto::v1::{BillLine, BillView};
 
-use super::{cost, words};
+use super::{cost, reach, words};
 use crate::form::duration;
 use crate::form::table::Table;
 use crate::form::text::{count, cut, plain, thousands};
 use crate::shell::Look;
 
-/// Renders the bill.
-pub fn bill(view: &BillView, look: &Look) -> String {
+/// Renders the bill; `since` is the moment that was asked for.
+pub fn bill(view: &BillView, since: Option<u64>, look: &Look) -> String {
     let now = words::now(view.as_of.as_ref());
     let mut out = head(view, look, now);
+    out.push_str(&reach::reach(view.reach.as_ref(), since, look));
     if view.total.as_ref().is_none_or(|total| total.preemptions == 0) {
         return out;
     }

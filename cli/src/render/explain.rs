@@ -20,6 +20,7 @@ const HOW_IT_WENT: &str = "its preemption";
 pub fn explain(e: &Explanation, look: &Look) -> String {
     let now = words::now(e.as_of.as_ref());
     let mut out = head(e, look, now);
+    out.push_str(&words::from_history(e.left_at, look, now));
     if !e.sentence.is_empty() {
         out.push('\n');
         out.push_str(&block("why", HEAD, &wrap(&plain(&e.sentence), WIDTH)));

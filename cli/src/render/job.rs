@@ -19,7 +19,9 @@ pub fn job(job: &JobView, look: &Look) -> String {
     if let Some(since) = job.ended_at.or(job.since_at) {
         out.push_str(&format!(" since {}", look.zone.short(since, now)));
     }
-    out.push_str("\n\n");
+    out.push('\n');
+    out.push_str(&words::from_history(job.left_at, look, now));
+    out.push('\n');
     for (name, lines) in rows(job, look, now) {
         out.push_str(&block(&format!("  {name}"), 15, &lines));
     }

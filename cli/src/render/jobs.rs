@@ -3,20 +3,21 @@
 use proto::v1::{JobList, JobView};
 
 use super::job::nodes;
-use super::words;
+use super::{reach, words};
 use crate::form::gpu_time;
 use crate::form::table::Table;
 use crate::form::text::cut;
 use crate::shell::Look;
 
-/// Renders a list of jobs.
-pub fn jobs(list: &JobList, look: &Look) -> String {
+/// Renders a list of jobs; `since` is the moment that was asked for.
+pub fn jobs(list: &JobList, since: Option<u64>, look: &Look) -> String {
     if list.jobs.is_empty() {
-        return format!("{}no jobs\n", words::as_of(list.as_of.as_ref(), look));
+        let reach = reach::reach(list.reach.as_ref(), since, look);
+        return format!("{}no jobs\n{reach}", words::as_of(list.as_of.as_ref(), look));
     }
     let mut headings = vec![">JOB", "NAME", "USER", "BUDGET", ">GPUS", "TIER", "STATE", "SINCE", "WHERE"];
     if look.is_wide {
-        headings.extend(["REASON", ">GPU-H", "SUBMITTED"]);
+        headings.extend(["REASON", ">GPU-H", "SUBMITTED", "FROM"]);
     }
     let now = words::now(list.as_of.as_ref());
     let mut table = Table::new(&headings);
@@ -37,6 +38,7 @@ pub fn jobs(list: &JobList, look: &Look) -> String {
             cells.push(job.reason.clone());
             cells.push(gpu_time::hours(&job.charged_milli_gpu_ms));
             cells.push(look.zone.short(job.submitted_at, now));
+            cells.push(if job.left_at.is_some() { "history" } else { "state" }.into());
         }
         table.row(cells);
     }
@@ -44,6 +46,10 @@ pub fn jobs(list: &JobList, look: &Look) -> String {
     if list.left_out > 0 {
         out.push_str(&format!("and {} more: --limit N shows more of them\n", list.left_out));
     }
+    if list.next.is_some() {
+        out.push_str("there may be more that ended earlier: --limit N shows more of them\n");
+    }
+    out.push_str(&reach::page(list.reach.as_ref(), list.next.is_some(), since, look));
     out
 }
 

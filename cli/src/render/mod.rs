@@ -1,6 +1,7 @@
 //! Screens: pure functions from the messages of a control plane to text of at most 100 columns.
 
 pub mod attempts;
+pub mod audit;
 pub mod bill;
 pub mod budget;
 pub mod capacity;
@@ -15,6 +16,7 @@ pub mod node;
 pub mod plan;
 pub mod principal;
 pub mod queue;
+mod reach;
 pub mod receipt;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use proto::v1::{
 use crate::form::moment::Zone;
 use crate::shell::Look;
 
+mod history;
 mod machines;
 mod preemption;
 
@@ -279,6 +280,7 @@ fn job() -> JobView {
             output: None,
             env_names: vec!["A".into()],
         }),
+        left_at: None,
     }
 }
 
@@ -317,9 +319,10 @@ fn jobs_are_listed_one_a_line() {
         end: None,
         ..job()
     };
-    let list = JobList { schema: String::new(), as_of: as_of(), jobs: vec![running, job()], left_out: 0 };
+    let list =
+        JobList { schema: String::new(), as_of: as_of(), jobs: vec![running, job()], ..JobList::default() };
     check(
-        &super::jobs::jobs(&list, &look()),
+        &super::jobs::jobs(&list, None, &look()),
         " JOB  NAME                   USER  BUDGET              GPUS  TIER    STATE      SINCE  WHERE
 4190  a name \\u{1b}[31m th…  pia   language/posttrain     4  funded  protected  14:01  node-02
 4190  sft-think-7b           pia   language/posttrain     4  funded  failed     14:01

@@ -36,6 +36,13 @@ pub fn use_of(view: &UseView) -> String {
     format!("{} {}", view.budget, gpu_time::usage(view.use_ppm))
 }
 
+/// Returns the line that marks what is from the history; nothing of what state has.
+pub fn from_history(left_at: Option<u64>, look: &Look, now: u64) -> String {
+    left_at.map_or(String::new(), |at| {
+        format!("from the history: it left the present state at {}\n", look.zone.short(at, now))
+    })
+}
+
 /// Returns the last level of a path.
 pub fn leaf(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)

@@ -152,7 +152,20 @@ pub struct Bills {
 #[must_use]
 pub fn bill(state: &State, now: Timestamp, since: Timestamp, by: &[By]) -> Bills {
     let since = since.max(now.minus(state.meta.settings.window)).min(now);
-    let delivered = delivered(state, since, now);
+    of(state, now, since, by, delivered(state, since, now))
+}
+
+/// The same for any time, of a state in which bills that had left it were put back. What was delivered before the
+/// window is not known any more: of a longer time, nothing is said of it.
+#[must_use]
+pub fn long_bill(state: &State, now: Timestamp, since: Timestamp, by: &[By]) -> Bills {
+    let since = since.min(now);
+    let is_known = since >= now.minus(state.meta.settings.window);
+    let delivered = if is_known { delivered(state, since, now) } else { Delivered::new() };
+    of(state, now, since, by, delivered)
+}
+
+fn of(state: &State, now: Timestamp, since: Timestamp, by: &[By], delivered: Delivered) -> Bills {
     let mut groups: BTreeMap<Vec<Key>, Group> = BTreeMap::new();
     if by.iter().all(|by| matches!(by, By::Tier | By::Budget)) {
         let present = delivered.keys().map(|(budget, tier)| of_books(by, *budget, *tier));

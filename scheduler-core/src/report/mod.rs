@@ -11,7 +11,7 @@ mod empty;
 mod room;
 mod set_time;
 
-pub use bill::{Biggest, Bills, By, Key, Lost, Row, Size, bill};
+pub use bill::{Biggest, Bills, By, Key, Lost, Row, Size, bill, long_bill};
 pub use capacity::{Capacity, Classes, ENDS_SHOWN, Ends, IdleNodes, capacity};
 
 pub use dry_run::{DryRun, Expected, dry_run};

@@ -5,7 +5,8 @@ use proto::v1::control_server::Control;
 use tonic::{Request, Response, Status};
 
 use super::{
-    Api, Replies, budgets, cluster, events, job_words, jobs, logs, node_words, nodes, principals, reports,
+    Api, Replies, audit, budgets, cluster, events, job_words, jobs, logs, node_words, nodes, principals,
+    reports,
 };
 
 #[tonic::async_trait]
@@ -191,6 +192,10 @@ impl Control for Api {
         asked: Request<v1::EndSafeModeRequest>,
     ) -> Result<Response<v1::Done>, Status> {
         cluster::end_safe_mode(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn audit(&self, asked: Request<v1::AuditRequest>) -> Result<Response<v1::AuditList>, Status> {
+        audit::audit(&self.shared, asked).await.map(Response::new)
     }
 
     async fn events(

@@ -6,15 +6,18 @@ use proto::{Wire as _, v1};
 use scheduler_core::budget as budgets;
 use scheduler_core::command::{Blob, Cancel, Command, Outcome, Submit};
 use scheduler_core::explain as why;
-use scheduler_core::id::{AttemptId, AttemptNo, DecisionId, JobId, LogIndex, SpecHash};
+use scheduler_core::id::{AttemptId, AttemptNo, BudgetId, DecisionId, JobId, LogIndex, Name, SpecHash};
 use scheduler_core::job::{Job, Phase};
+use scheduler_core::plan::Links;
 use scheduler_core::principal::Actor;
 use scheduler_core::spec::Request as Asked;
+use scheduler_core::unit::Timestamp;
 use tonic::{Request, Status};
 
 use super::{budget, job, name};
+use crate::past;
 use crate::refusal;
-use crate::shared::{self, Shared};
+use crate::shared::{self, Read, Shared};
 use crate::views::queue::{Standings, Wanted};
 use crate::views::{self, receipt};
 use crate::write::{mark, write};
@@ -78,14 +81,34 @@ pub async fn show(shared: &Shared, asked: Request<v1::ShowJobRequest>) -> Result
     let caller = shared.admit(asked.metadata()).await?;
     let message = asked.into_inner();
     let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
-    let scene = shared.scene(&read);
+    let found = find(shared, &read, message.job, false).await?;
+    let scene = shared.scene(&found.read);
     let (id, record) = job(scene.state(), message.job)?;
     let links = shared.linked(scene.state());
     let show = || {
         let stands = Standings::new(scene, &links).of(id, record);
         views::job::view(scene, id, record, &caller.name, &stands)
     };
-    shared.long_view(show).await
+    let view = shared.long_view(show).await?;
+    Ok(v1::JobView { left_at: found.left_at.map(Timestamp::as_millis), ..view })
+}
+
+/// A state that has the job that is asked for.
+struct Found {
+    read: Read,
+    /// When the job left state, if it was put back.
+    left_at: Option<Timestamp>,
+}
+
+/// Finds a job: in state, then in the history.
+async fn find(shared: &Shared, read: &Read, number: u32, with_others: bool) -> Result<Found, Status> {
+    let id = JobId::new(number);
+    if read.view.state.jobs.contains(&id) {
+        return Ok(Found { read: read.clone(), left_at: None });
+    }
+    past::settle(shared, read.view.index).await?;
+    let past::Revived { read, left_at } = past::job(shared, read, id, with_others).await?;
+    Ok(Found { read, left_at: Some(left_at) })
 }
 
 /// Lists jobs, newest first.
@@ -98,6 +121,13 @@ pub async fn list(shared: &Shared, asked: Request<v1::ListJobsRequest>) -> Resul
     let above = message.budget.as_deref().map(|path| budget(state, path)).transpose()?;
     let user = message.user.as_deref().map(|text| name("user", text)).transpose()?;
     let links = shared.linked(state);
+    if let Some(since_at) = message.since_at {
+        if message.states.iter().any(|state| state != "ended") {
+            let what = "with a time only jobs that ended are listed; the others live now";
+            return Err(refusal::bad(&proto::Error::bad("states", what)));
+        }
+        return ended(shared, &caller.name, &read, &message, (above, user, since_at)).await;
+    }
     let is_meant = |record: &Job| {
         let is_below = |above| budgets::path(state, record.budget).contains(&above);
         above.is_none_or(is_below) && user.as_ref().is_none_or(|user| *user == record.user)
@@ -125,7 +155,56 @@ pub async fn list(shared: &Shared, asked: Request<v1::ListJobsRequest>) -> Resul
         (jobs, left_out)
     };
     let (jobs, left_out) = shared.long_view(make).await?;
-    Ok(v1::JobList { schema: "job-list/v1".to_owned(), as_of: scene.as_of(), jobs, left_out })
+    Ok(v1::JobList {
+        schema: "job-list/v1".to_owned(),
+        as_of: scene.as_of(),
+        jobs,
+        left_out,
+        ..v1::JobList::default()
+    })
+}
+
+/// Lists jobs that ended from a moment on, a page at a time.
+async fn ended(
+    shared: &Shared,
+    reader: &Name,
+    read: &Read,
+    message: &v1::ListJobsRequest,
+    (budget, user, since_at): (Option<BudgetId>, Option<Name>, u64),
+) -> Result<v1::JobList, Status> {
+    let from = message.from.as_deref().map(|text| {
+        past::Place::parse(text).ok_or_else(|| refusal::bad(&proto::Error::bad("from", "no answer gave it")))
+    });
+    let limit = usize::try_from(message.limit).ok().filter(|limit| *limit > 0);
+    let wanted = past::Wanted {
+        budget,
+        user,
+        since: Timestamp::from_millis(since_at),
+        until: message.until_at.map(Timestamp::from_millis),
+        most: limit.unwrap_or(LIST_DEFAULT).min(LIST_DEFAULT),
+    };
+    past::settle(shared, read.view.index).await?;
+    let found = past::ended(shared, read, &wanted, from.transpose()?).await?;
+    let scene = shared.scene(&found.read);
+    let links = Links::all_ready(scene.state());
+    let make = || {
+        let mut standings = Standings::new(scene, &links);
+        let view = |one: &past::One| {
+            let stands = standings.of(one.id, &one.job);
+            let view = views::job::view(scene, one.id, &one.job, reader, &stands);
+            v1::JobView { left_at: one.left_at.map(Timestamp::as_millis), ..view }
+        };
+        found.jobs.iter().map(view).collect()
+    };
+    let jobs = shared.long_view(make).await?;
+    Ok(v1::JobList {
+        schema: "job-list/v1".to_owned(),
+        as_of: scene.as_of(),
+        jobs,
+        left_out: 0,
+        next: found.next.map(|place| place.to_string()),
+        reach: Some(found.reach),
+    })
 }
 
 /// Shows the queue.
@@ -158,10 +237,11 @@ pub async fn explain(shared: &Shared, asked: Request<v1::ExplainRequest>) -> Res
         refusal::bad(&proto::Error::bad("subject", what))
     })?;
     let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
-    let scene = shared.scene(&read);
-    let state = scene.state();
     match subject {
         Subject::Job(number, attempt) => {
+            let found = find(shared, &read, number, true).await?;
+            let scene = shared.scene(&found.read);
+            let state = scene.state();
             let (id, record) = job(state, number)?;
             if attempt.is_some_and(|attempt| attempt == 0 || attempt >= record.next_attempt.get()) {
                 return Err(refusal::not_found(format!("there is no attempt {}", message.subject)));
@@ -174,17 +254,37 @@ pub async fn explain(shared: &Shared, asked: Request<v1::ExplainRequest>) -> Res
                     why::attempt(state, &links, attempt, scene.now)
                 }
             };
-            let found = shared.long_view(explain).await?;
-            let found = found.ok_or_else(|| {
+            let explained = shared.long_view(explain).await?;
+            let explained = explained.ok_or_else(|| {
                 refusal::not_found(format!("nothing is known of {} any more", message.subject))
             })?;
-            Ok(views::explain::job(scene, &message.subject, &found))
+            let view = views::explain::job(scene, &message.subject, &explained);
+            Ok(v1::Explanation { left_at: found.left_at.map(Timestamp::as_millis), ..view })
         }
-        Subject::Decision(id) => match why::decision(state, id) {
-            Some(decided) => Ok(views::explain::decision(scene, &message.subject, &decided)),
-            None => Err(refusal::not_found(format!("there is no decision {id}, or its job ended long ago"))),
-        },
+        Subject::Decision(id) => decision(shared, read, &message.subject, id).await,
     }
+}
+
+/// Explains a decision: from state, then from the history.
+async fn decision(
+    shared: &Shared,
+    read: Read,
+    subject: &str,
+    id: DecisionId,
+) -> Result<v1::Explanation, Status> {
+    let is_kept = read.view.state.decisions.contains(&id);
+    let read = if is_kept {
+        Some(read)
+    } else {
+        past::settle(shared, read.view.index).await?;
+        past::decision(shared, &read, id).await?
+    };
+    let explained = read.as_ref().and_then(|read| {
+        let scene = shared.scene(read);
+        Some(views::explain::decision(scene, subject, &why::decision(scene.state(), id)?))
+    });
+    let what = || format!("there is no decision {id}, or it is older than what is kept");
+    explained.ok_or_else(|| refusal::not_found(what()))
 }
 
 fn parse(subject: &str) -> Option<Subject> {

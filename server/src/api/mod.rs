@@ -6,6 +6,7 @@
 //! ```
 
 mod agents;
+mod audit;
 mod budgets;
 mod cluster;
 mod control;

@@ -4,12 +4,13 @@ use proto::v1;
 use scheduler_core::command::Rejection;
 use scheduler_core::principal::Actor;
 use scheduler_core::report::{self, By};
-use scheduler_core::unit::Timestamp;
+use scheduler_core::unit::{Span, Timestamp};
 use tonic::{Request, Status};
 
 use super::jobs::submission;
+use crate::past;
 use crate::refusal;
-use crate::shared::Shared;
+use crate::shared::{Read, Shared};
 use crate::views;
 
 /// Judges a submission and plans it, without submitting it.
@@ -31,6 +32,9 @@ pub async fn plan_job(
     shared.long_view(plan).await?.map_err(|rejection: Rejection| refusal::status(&rejection))
 }
 
+/// Who asks for the whole window by its length has looked at a clock a moment ago.
+const A_MOMENT: Span = Span::from_mins(1);
+
 /// Says what preemptions cost.
 pub async fn bill(shared: &Shared, asked: Request<v1::BillRequest>) -> Result<v1::BillView, Status> {
     let caller = shared.admit(asked.metadata()).await?;
@@ -42,12 +46,30 @@ pub async fn bill(shared: &Shared, asked: Request<v1::BillRequest>) -> Result<v1
     let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
     let scene = shared.scene(&read);
     let since = message.since_at.map_or(Timestamp::ZERO, Timestamp::from_millis);
+    let begin = scene.now.minus(scene.state().meta.settings.window);
+    if message.since_at.is_some() && since.plus(A_MOMENT) < begin {
+        return long_bill(shared, &read, by, since).await;
+    }
     let make = || {
         let bills = report::bill(scene.state(), scene.now, since, &[by]);
         let known = report::bill(scene.state(), scene.now, since, &[By::Basis]);
         views::bill::view(scene, by, &bills, &known)
     };
     shared.long_view(make).await
+}
+
+/// Says what preemptions cost in a time that is longer than the window: with the bills that left state.
+async fn long_bill(shared: &Shared, read: &Read, by: By, since: Timestamp) -> Result<v1::BillView, Status> {
+    past::settle(shared, read.view.index).await?;
+    let (read, reach) = past::bills_into(shared, read, since).await?;
+    let scene = shared.scene(&read);
+    let make = || {
+        let bills = report::long_bill(scene.state(), scene.now, since, &[by]);
+        let known = report::long_bill(scene.state(), scene.now, since, &[By::Basis]);
+        views::bill::view(scene, by, &bills, &known)
+    };
+    let view = shared.long_view(make).await?;
+    Ok(v1::BillView { reach: Some(reach), ..view })
 }
 
 /// Says what is idle, and what becomes free when.

@@ -37,7 +37,9 @@ fn by_word(by: By) -> &'static str {
 #[must_use]
 pub fn view(scene: Scene<'_>, by: By, bills: &Bills, known: &Bills) -> v1::BillView {
     let state = scene.state();
-    let can_tell = matches!(by, By::Tier | By::Budget);
+    // What was delivered is known for the window; of a longer time no part of it is told.
+    let is_known = bills.since >= scene.now.minus(state.meta.settings.window);
+    let can_tell = is_known && matches!(by, By::Tier | By::Budget);
     let largest = bills.biggest.as_ref();
     v1::BillView {
         schema: "bill/v1".to_owned(),
@@ -45,7 +47,7 @@ pub fn view(scene: Scene<'_>, by: By, bills: &Bills, known: &Bills) -> v1::BillV
         since_at: bills.since.as_millis(),
         by: by_word(by).to_owned(),
         rows: bills.rows.iter().map(|row| row_view(state, row, can_tell)).collect(),
-        total: Some(line("total".to_owned(), &bills.total, true)),
+        total: Some(line("total".to_owned(), &bills.total, is_known)),
         wasted: bills.total.wasted,
         resume_median_ms: bills.total.restart.map(Span::as_millis),
         largest: largest.map(|largest| cost::view(largest.attempt, largest.ended_at, &largest.bill)),
@@ -57,6 +59,7 @@ pub fn view(scene: Scene<'_>, by: By, bills: &Bills, known: &Bills) -> v1::BillV
                 line(words::basis(basis).to_owned(), &lost, false)
             })
             .collect(),
+        reach: None,
     }
 }
 

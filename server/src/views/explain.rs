@@ -54,6 +54,7 @@ pub fn job(scene: Scene<'_>, subject: &str, why: &Explanation) -> v1::Explanatio
         earliest_at: why.earliest.map(Timestamp::as_millis),
         cost_now: why.cost_now.as_ref().map(cost_now),
         takers: why.takers.iter().map(|taker| taker_view(state, taker)).collect(),
+        left_at: None,
     }
 }
 

@@ -61,6 +61,7 @@ pub fn view(scene: Scene<'_>, id: JobId, job: &Job, reader: &Name, stands: &Stan
         exit,
         ended_at,
         launch: (job.user == *reader).then(|| launch(state, job)).flatten(),
+        left_at: None,
     }
 }
 

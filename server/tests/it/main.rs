@@ -7,6 +7,7 @@ mod giving_way;
 mod life;
 mod limits;
 mod links;
+mod past;
 mod replication;
 mod support;
 mod words;

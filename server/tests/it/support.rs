@@ -85,14 +85,15 @@ impl Lab {
 
     /// The same with changed configurations.
     pub async fn founded_with(lock: ClusterLock, change: impl Fn(&mut Config)) -> Self {
-        let lab = Self::waiting_with(lock, 3, change).await;
-        lab.found(&lab.setup_secret(0)).await.unwrap();
-        let admin = lab.client(0, ADMIN).await;
+        Self::founded_as(lock, &[], change).await
+    }
+
+    async fn settle_people(&self) {
+        let admin = self.client(0, ADMIN).await;
         for user in ["ana", "ben"] {
             admin.add_principal(user).await;
         }
         admin.apply_tree().await;
-        lab
     }
 
     /// Returns a replica's setup secret.
@@ -100,8 +101,24 @@ impl Lab {
         std::fs::read_to_string(self.configs[at].data.join("setup-secret")).unwrap().trim().to_owned()
     }
 
+    /// The same with other settings, in milliseconds.
+    pub async fn founded_as(
+        lock: ClusterLock,
+        settings: &[(&str, u64)],
+        change: impl Fn(&mut Config),
+    ) -> Self {
+        let lab = Self::waiting_with(lock, 3, change).await;
+        lab.found_as(&lab.setup_secret(0), settings).await.unwrap();
+        lab.settle_people().await;
+        lab
+    }
+
     /// Asks the first replica to found.
     pub async fn found(&self, secret: &str) -> Result<String, Status> {
+        self.found_as(secret, &[]).await
+    }
+
+    async fn found_as(&self, secret: &str, settings: &[(&str, u64)]) -> Result<String, Status> {
         let mut client = SetupClient::new(channel(self.configs[0].listen).await);
         let founders = self.configs.iter().map(|config| v1::Founder {
             peer: config.peer_listen.to_string(),
@@ -114,7 +131,11 @@ impl Lab {
             admin_token_hash: hash(ADMIN),
             admin_account: "nobody".into(),
             allow_simulated: true,
-            settings_ms: [("beat".to_owned(), 200), ("keep_ended".to_owned(), 600_000)].into(),
+            settings_ms: [("beat", 200), ("keep_ended", 600_000)]
+                .iter()
+                .chain(settings)
+                .map(|(name, ms)| ((*name).to_owned(), *ms))
+                .collect(),
         };
         let reply = client.found(with_token(request, secret)).await?;
         Ok(reply.into_inner().cluster)

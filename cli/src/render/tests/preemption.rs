@@ -274,7 +274,7 @@ fn bill() -> BillView {
 #[test]
 fn the_bill_says_what_was_lost_to_whom_and_how_that_is_known() {
     check(
-        &render::bill::bill(&bill(), &look()),
+        &render::bill::bill(&bill(), None, &look()),
         "210 preemptions took 1,035 GPU-h, 2.4% of the 42,148 delivered
 since Sun 22 Nov 14:02, 7 d
 median time to resume: 4 min 10 s
@@ -301,7 +301,7 @@ biggest single loss: 4101.2
         largest: None,
         ..bill()
     };
-    let text = render::bill::bill(&tiers, &look());
+    let text = render::bill::bill(&tiers, None, &look());
     let table = "
 TIER       DELIVERED  PREEMPTIONS  LOST  LOST%
 funded        34,561           92   376   1.0%
@@ -310,7 +310,7 @@ free tier      7,587          118   659   8.6%
     assert!(text.ends_with(table), "{text}");
     let none = BillView { total: None, ..bill() };
     check(
-        &render::bill::bill(&none, &look()),
+        &render::bill::bill(&none, None, &look()),
         "since Sun 22 Nov 14:02: nobody was preempted, nothing was lost\n",
     );
 }

@@ -73,6 +73,7 @@ impl Scene<'_> {
         let Some(said) = is_asked.then(|| self.said(command, answer)).flatten() else { return };
         out.push(AuditView {
             actor: words::actor(actor),
+            actor_kind: self.kind(actor).to_owned(),
             action: said.action.to_owned(),
             subject: said.subject,
             reason: said.reason,
@@ -84,6 +85,16 @@ impl Scene<'_> {
             changes: said.changes,
             ..AuditView::default()
         });
+    }
+
+    /// What the actor was when it asked.
+    fn kind(&self, actor: &Actor) -> &'static str {
+        match actor {
+            Actor::Principal(name) if budget::is_operator(self.before, name) => "operator",
+            Actor::Principal(_) => "user",
+            Actor::Agent(_) => "agent",
+            Actor::Replica(_) => "replica",
+        }
     }
 
     fn said(&self, command: &Command, answer: &Answer) -> Option<Said> {
