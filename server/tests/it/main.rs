@@ -4,6 +4,7 @@
 
 mod founding;
 mod giving_way;
+mod history;
 mod life;
 mod limits;
 mod links;

@@ -238,7 +238,8 @@ impl Client {
         self.inner.clone().add_principal(self.ask(request)).await.unwrap();
     }
 
-    async fn apply_tree(&self) {
+    /// Makes the small tree.
+    pub async fn apply_tree(&self) {
         let leaf = |name: &str, share_ppm, member: &str| v1::TreeNode {
             name: name.into(),
             share_ppm,

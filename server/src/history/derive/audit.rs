@@ -4,7 +4,7 @@
 use proto::Wire as _;
 use proto::v1::{AuditView, BudgetChange};
 use scheduler_core::budget;
-use scheduler_core::command::{Answer, Command, Entry, Outcome, Submit};
+use scheduler_core::command::{Answer, ApplyBudgets, Command, DrainNode, Entry, NodeWord, Outcome, Submit};
 use scheduler_core::id::{JobId, LogIndex, NodeId, ReplicaId};
 use scheduler_core::node::Urgency;
 use scheduler_core::principal::Actor;
@@ -117,38 +117,11 @@ impl Scene<'_> {
             Command::Requeue(word) => {
                 of_job("job.requeue", word.job, &word.reason, "wants the job to save, stop and start again")
             }
-            Command::Cordon(word) => self.of_node(
-                "node.cordon",
-                word.node,
-                &word.reason,
-                "keeps new work from the node".to_owned(),
-            ),
-            Command::Uncordon(word) => self.of_node(
-                "node.uncordon",
-                word.node,
-                &word.reason,
-                "lets work on the node again".to_owned(),
-            ),
-            Command::Drain(order) => {
-                let from = order.begins_at.map_or_else(String::new, |at| format!(", from {} on", moment(at)));
-                let sentence = format!("wants the node empty{}{from}", urgency(&order.urgency));
-                self.of_node("node.drain", order.node, &order.reason, sentence)
-            }
-            Command::Undrain(word) => {
-                self.of_node("node.undrain", word.node, &word.reason, "takes the drain back".to_owned())
-            }
-            Command::ApplyBudgets(apply) => {
-                let changes = budget::diff(self.before, &apply.root).unwrap_or_default();
-                let root = self.after.budgets.get(&budget::ROOT).map(|root| root.name.to_string());
-                Said {
-                    action: "budget.apply",
-                    subject: root.unwrap_or_default(),
-                    reason: apply.reason.clone(),
-                    sentence: tree(&changes),
-                    changes: changes.iter().map(views::budget::change).collect(),
-                    ..Said::default()
-                }
-            }
+            Command::Cordon(word) => self.of_node("node.cordon", word, "keeps new work from the node"),
+            Command::Uncordon(word) => self.of_node("node.uncordon", word, "lets work on the node again"),
+            Command::Undrain(word) => self.of_node("node.undrain", word, "takes the drain back"),
+            Command::Drain(order) => self.drained(order),
+            Command::ApplyBudgets(apply) => self.tree_applied(apply),
             Command::AddPrincipal(add) => {
                 let role = if add.is_operator { "an operator" } else { "a user" };
                 let account = add.account.as_str();
@@ -205,9 +178,36 @@ impl Scene<'_> {
         })
     }
 
-    fn of_node(&self, action: &'static str, node: NodeId, reason: &str, sentence: String) -> Said {
-        let subject = words::node_name(self.after, node);
-        Said { action, subject, reason: reason.to_owned(), sentence, node: Some(node), ..Said::default() }
+    fn of_node(&self, action: &'static str, word: &NodeWord, sentence: &str) -> Said {
+        Said {
+            action,
+            subject: words::node_name(self.after, word.node),
+            reason: word.reason.clone(),
+            sentence: sentence.to_owned(),
+            node: Some(word.node),
+            ..Said::default()
+        }
+    }
+
+    fn drained(&self, order: &DrainNode) -> Said {
+        let from = order.begins_at.map_or_else(String::new, |at| format!(", from {} on", moment(at)));
+        let sentence = format!("wants the node empty{}{from}", urgency(&order.urgency));
+        let word = NodeWord { node: order.node, reason: order.reason.clone() };
+        self.of_node("node.drain", &word, &sentence)
+    }
+
+    /// The changes are those that it would have made to the tree as it was, also if it was refused.
+    fn tree_applied(&self, apply: &ApplyBudgets) -> Said {
+        let changes = budget::diff(self.before, &apply.root).unwrap_or_default();
+        let root = self.after.budgets.get(&budget::ROOT).map(|root| root.name.to_string());
+        Said {
+            action: "budget.apply",
+            subject: root.unwrap_or_default(),
+            reason: apply.reason.clone(),
+            sentence: tree(&changes),
+            changes: changes.iter().map(views::budget::change).collect(),
+            ..Said::default()
+        }
     }
 
     fn budget_of(&self, job: JobId) -> Option<String> {
