@@ -10,14 +10,19 @@ use super::query::{Direction, Page, Query, Wants};
 use super::record::Gone;
 use super::serve::failed;
 use super::shape::Range;
+use crate::clock::Deadline;
 use crate::peers::Client;
 use crate::refusal;
 use crate::shared::Shared;
 
 /// How long what was just applied may take until it can be read.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How long a peer may take for a page.
+/// How long a part that is missing here is looked for at the others.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long one of them may take for a page.
+const ONE: Duration = Duration::from_secs(3);
+/// Between two rounds of asking.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Returns a page of history up to the index `seen`, which the caller's state has. What is missing here is read from a
 /// peer; a page with a hole says that nobody who answers has that part.
@@ -28,12 +33,27 @@ pub async fn read(shared: &Shared, seen: LogIndex, query: Query) -> Result<Page,
     if !shared.history.settle(seen, SETTLE).await {
         tracing::warn!(index = %seen, "history is read before it has all that was applied");
     }
-    let page = here(shared, query).await?;
-    let Some(hole) = page.hole else { return Ok(page) };
-    match from_peers(shared, &query, hole).await {
-        Some(page) => Ok(page),
-        None => Ok(page),
+    let deadline = Deadline::after(PATIENCE);
+    loop {
+        let page = here(shared, query).await?;
+        let Some(hole) = page.hole else { return Ok(page) };
+        match from_peers(shared, &query, hole).await {
+            Asked::Found(page) => return Ok(page),
+            Asked::Nowhere => return Ok(page),
+            Asked::Unknown if deadline.is_over() => return Ok(page),
+            // A replica that has just started may not know the others yet, or they are about to answer.
+            Asked::Unknown => tokio::time::sleep(PAUSE).await,
+        }
     }
+}
+
+/// What the other replicas say about a part that is missing here.
+enum Asked {
+    Found(Page),
+    /// All of them answered, and none has it.
+    Nowhere,
+    /// Somebody did not answer, or who they are is not known.
+    Unknown,
 }
 
 async fn here(shared: &Shared, query: Query) -> Result<Page, Status> {
@@ -42,16 +62,20 @@ async fn here(shared: &Shared, query: Query) -> Result<Page, Status> {
     reading.map_err(|_| refusal::no_leader())?.map_err(|cause| failed(&cause))
 }
 
-/// Asks the other replicas for the part that is missing here; none if nobody has its beginning. What lies behind the
-/// hole is read here again.
-async fn from_peers(shared: &Shared, query: &Query, hole: Range) -> Option<Page> {
+/// Asks the other replicas for the part that is missing here. What lies behind the hole is read here again.
+async fn from_peers(shared: &Shared, query: &Query, hole: Range) -> Asked {
     let is_forward = query.direction == Direction::Forward;
     let from = query.from.get().max(hole.from);
     let through = query.through.get().min(hole.through);
     let within = Query { from: LogIndex::new(from), through: LogIndex::new(through), ..*query };
-    for mut peer in others(shared) {
+    let Some(peers) = others(shared) else { return Asked::Unknown };
+    let mut has_all_answered = true;
+    for mut peer in peers {
         let call = peer.read_history(within.to_wire());
-        let Ok(Ok(reply)) = tokio::time::timeout(PATIENCE, call).await else { continue };
+        let Ok(Ok(reply)) = tokio::time::timeout(ONE, call).await else {
+            has_all_answered = false;
+            continue;
+        };
         let reply = reply.into_inner();
         if reply.hole.is_some() {
             continue;
@@ -59,17 +83,18 @@ async fn from_peers(shared: &Shared, query: &Query, hole: Range) -> Option<Page>
         let behind = if is_forward { hole.through.checked_add(1) } else { hole.from.checked_sub(1) };
         let behind = behind.filter(|next| query.from.get() <= *next && *next <= query.through.get());
         let next = reply.next.or(behind).map(LogIndex::new);
-        return Some(Page { records: reply.records, next, hole: None });
+        return Asked::Found(Page { records: reply.records, next, hole: None });
     }
-    None
+    if has_all_answered { Asked::Nowhere } else { Asked::Unknown }
 }
 
-/// Returns clients of the other replicas.
-pub(super) fn others(shared: &Shared) -> Vec<Client> {
+/// Returns clients of the other replicas; none while it is not known who they are.
+pub(super) fn others(shared: &Shared) -> Option<Vec<Client>> {
     let own = shared.replica().get();
     let standing = shared.standing();
+    let is_known = standing.members.iter().any(|member| member.id.get() == own);
     let others = standing.members.iter().filter(|member| member.id.get() != own);
-    others.filter_map(|member| shared.peers.at(&member.peer_addr)).collect()
+    is_known.then(|| others.filter_map(|member| shared.peers.at(&member.peer_addr)).collect())
 }
 
 /// Looks for a job that left state. Finds what is here, then asks peers if something is missing here that could have
@@ -95,5 +120,5 @@ pub async fn job(shared: &Shared, seen: LogIndex, id: JobId) -> Result<Option<Go
 /// What a peer says it has.
 pub(super) async fn coverage_of(peer: &mut Client) -> Option<v1::HistoryCoverageReply> {
     let call = peer.history_coverage(v1::HistoryCoverageRequest {});
-    Some(tokio::time::timeout(PATIENCE, call).await.ok()?.ok()?.into_inner())
+    Some(tokio::time::timeout(ONE, call).await.ok()?.ok()?.into_inner())
 }

@@ -90,7 +90,7 @@ async fn round(shared: &Shared, inner: &Arc<Inner>) -> Result<Round, Error> {
         (holes.pop(), shape.cluster)
     };
     let (Some(hole), Some(cluster)) = (hole, cluster) else { return Ok(Round::Whole) };
-    let mut peers = others(shared);
+    let Some(mut peers) = others(shared) else { return Ok(Round::Unknown) };
     let all = peers.len();
     let mut answers = Vec::new();
     for peer in &mut peers {

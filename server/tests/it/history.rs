@@ -191,7 +191,7 @@ fn who_asked_what_is_kept_with_refusals_and_without_secrets_and_jobs_are_found_a
                 .flat_map(|record| &record.audit)
                 .find(|line| line.action == "budget.apply")
                 .unwrap();
-            assert_eq!((tree.changes.len(), tree.reason.as_str()), (4, "the first tree"), "{tree:?}");
+            assert_eq!((tree.changes.len(), tree.reason.as_str()), (2, "the first tree"), "{tree:?}");
 
             let shared = shared(&lab, at);
             let seen = shared.views.now().index;
@@ -245,7 +245,7 @@ fn damaged_and_missing_segments_are_said_and_fetched_again() {
 fn history_is_bounded_and_what_goes_on_purpose_is_not_fetched_back() {
     alone(|lock| async {
         let mut lab = lab(lock, |config| config.history_keep_bytes = 64 << 10).await;
-        churn(&lab, 0, 60).await;
+        churn(&lab, 0, 120).await;
         assert_equal_floor(&lab).await;
         let behind = (lab.leader().await + 1) % 3;
         lab.replicas[behind].take().unwrap().drop_dead().await;
@@ -262,6 +262,9 @@ async fn assert_equal_floor(lab: &Lab) {
         until(&format!("bounded history at replica {}", at + 1), || async {
             let coverage = history.coverage();
             let is_so = coverage.floor > 0 && coverage.holes.is_empty() && coverage.bytes <= 64 << 10;
+            if !is_so {
+                eprintln!("not yet: {coverage:?}");
+            }
             is_so.then_some(())
         })
         .await;
