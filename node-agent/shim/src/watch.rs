@@ -66,6 +66,8 @@ struct Watch {
     /// later ones don't lengthen it.
     saved_ms: Option<u64>,
     noticed: bool,
+    /// When the signal of the notice was last tried, if nobody listened.
+    unheard_ms: Option<u64>,
     stage: Stage,
     /// When the processes that are left were told to end at once for the first time.
     killed_ms: Option<u64>,
@@ -123,6 +125,7 @@ pub fn run_shim(directory: &Path, ready: impl FnOnce()) -> Result<(), Refusal> {
         progress,
         saved_ms: None,
         noticed: false,
+        unheard_ms: None,
         stage: Stage::Running,
         killed_ms: None,
         unkillable_told: false,
@@ -169,6 +172,7 @@ pub fn run_nurse(directory: &Path, ready: impl FnOnce()) -> Result<(), Refusal> 
         progress,
         saved_ms: None,
         noticed: phase.is_some_and(|phase| phase.noticed),
+        unheard_ms: None,
         stage: Stage::Running,
         killed_ms: None,
         unkillable_told: std::fs::symlink_metadata(directory.join(format::UNKILLABLE)).is_ok(),

@@ -10,6 +10,8 @@ use crate::{cgroup, sys};
 
 /// The most processes that are named as unkillable.
 const NAMED_MAX: usize = 4;
+/// Pause between two tries to tell a job of its notice that nobody listened to.
+const RETELL_MS: u64 = 500;
 
 impl Watch {
     /// Reads the stop if it is new. `seen_ms` is when another shim first saw it.
@@ -49,6 +51,12 @@ impl Watch {
         let wants_notice = self.stop.as_ref().is_some_and(|(stop, _)| stop.notice);
         let owes_notice = wants_notice && !self.noticed && !limited && stage >= Stage::Noticing;
         if stage <= self.stage && !owes_notice {
+            // A job that was only just started may not listen yet.
+            if self.stage == Stage::Noticing
+                && self.unheard_ms.is_some_and(|since| now_ms >= since + RETELL_MS)
+            {
+                self.signal_notice(now_ms);
+            }
             return;
         }
         let stage = stage.max(self.stage);
@@ -66,22 +74,22 @@ impl Watch {
         }
         match stage {
             Stage::Running => {}
-            Stage::Noticing => self.signal_notice(),
+            Stage::Noticing => self.signal_notice(now_ms),
             Stage::Terminating => self.terminate(),
             // Said again and again until nothing is left.
             Stage::Killing => {}
         }
     }
 
-    /// Signals those that listen: the default action of most signals is death.
-    fn signal_notice(&self) {
+    /// Signals those that listen: the default action of most signals is death. As long as nobody does it is tried again; who
+    /// begins to listen after somebody heard it was started by one that knows.
+    fn signal_notice(&mut self, now_ms: u64) {
         let stop = self.stop.as_ref().map(|(stop, _)| stop).filter(|stop| stop.notice);
         let signal = stop.map_or(self.spec.signal, |stop| stop.signal);
-        for process in self.members().unwrap_or_default() {
-            if procs::catches(process.id.pid, signal) {
-                procs::signal(&process, signal);
-            }
-        }
+        let members = self.members().unwrap_or_default();
+        let listeners = members.iter().filter(|process| procs::catches(process.id.pid, signal));
+        let heard = listeners.filter(|process| procs::signal(process, signal)).count();
+        self.unheard_ms = (heard == 0).then_some(now_ms);
     }
 
     /// Asks for the end. What is frozen or stopped couldn't obey, so it goes on, with the signal waiting for it.

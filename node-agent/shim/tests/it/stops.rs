@@ -177,6 +177,25 @@ fn a_stop_with_no_time_for_a_notice_is_still_its_end() {
 }
 
 #[test]
+fn a_job_that_begins_to_listen_late_hears_its_notice_all_the_same() {
+    let script = "echo deaf; while [ ! -e $HEAR ]; do sleep 0.02; done; trap 'echo usr1' USR1; echo ready; \
+                  while :; do sleep 1000 & wait; done";
+    let mut case = Case::new(script);
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let go = folder.path().join("hear");
+    case.spec.env.push([b"HEAR=", go.as_os_str().as_encoded_bytes()].concat());
+    case.launch();
+    case.said("deaf");
+    case.stop(&preempt(600_000));
+    case.until("the notice", || case.phase().filter(|phase| phase.noticed));
+    std::fs::write(&go, "").expect("ours");
+    case.said("usr1");
+    case.stop(&Stop { generation: 2, ..cancel(0, 0) });
+    case.emptied();
+    assert_eq!(case.text("job/stdout").lines().filter(|line| *line == "usr1").count(), 1);
+}
+
+#[test]
 fn a_notice_comes_also_after_that_of_the_time_limit() {
     let mut case = Case::new(STUBBORN);
     case.spec.time_limit_ms = Some(3_600_000);
