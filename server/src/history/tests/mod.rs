@@ -2,17 +2,19 @@
 
 mod crashes;
 mod damage;
+mod poll;
 mod reading;
 mod stuck;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proto::v1::{AuditView, EventView};
 use scheduler_core::id::{ClusterId, LogIndex};
 use scheduler_core::unit::Timestamp;
 
+use self::poll::until;
 use super::bounds::Bounds;
 use super::handle::History;
 use super::query::{Query, Wants};
@@ -63,14 +65,6 @@ fn record(history: &History, entries: impl Iterator<Item = u64>) {
 fn settle(history: &History, through: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     assert!(runtime.block_on(history.settle(index(through), Duration::from_secs(30))));
-}
-
-fn until(what: &str, is_it: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !is_it() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// Returns a directory with entries 0 to `through`, durable and closed.

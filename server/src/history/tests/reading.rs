@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use super::*;
 use crate::history::query::Direction;
 use scheduler_core::id::JobId;
