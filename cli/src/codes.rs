@@ -334,8 +334,9 @@ pub const CODES: &[Explained] = &[
         1402,
         Exit::NotFound,
         "no such thing",
-        "No job, node, principal or decision of that name is known; ended jobs leave after an hour.",
-        "`bursar job list --state ended`, `bursar node list`, `bursar principal list`.",
+        "No job, node, principal or decision of that name is known: there never was one, it is older than the history \
+         keeps, or its part of the history is missing; the message says which.",
+        "`bursar job list --since 7d`, `bursar node list`, `bursar principal list`.",
     ),
     code(
         1403,

@@ -7,6 +7,13 @@ use crate::form::table::Table;
 use crate::form::text::cut;
 use crate::shell::Look;
 
+/// Columns of a line.
+const LINE: usize = 100;
+/// The most columns of who, what and on what.
+const WHO: usize = 12;
+const WHAT: usize = 16;
+const ON: usize = 16;
+
 /// Renders them; `since` is the moment that was asked for.
 pub fn audit(list: &AuditList, since: Option<u64>, look: &Look) -> String {
     let now = words::now(list.as_of.as_ref());
@@ -28,15 +35,16 @@ fn table(list: &AuditList, now: u64, look: &Look) -> String {
         headings.extend(["ASKED", "AS", "VIA", ">INDEX", "CODE"]);
     }
     let mut table = Table::new(&headings);
+    let size = |width: usize, text: &str| if look.is_wide { text.into() } else { cut(text, width) };
+    let room = room(list, now, look);
     for row in &list.rows {
-        let size = |width: usize, text: &str| if look.is_wide { text.into() } else { cut(text, width) };
         let mut cells = vec![
             if look.is_wide { look.zone.full(row.at) } else { look.zone.short(row.at, now) },
-            size(12, &row.actor),
-            size(16, &row.action),
-            size(16, &row.subject),
+            size(WHO, &row.actor),
+            size(WHAT, &row.action),
+            size(ON, &row.subject),
             outcome(row).into(),
-            size(26, said(row, look)),
+            size(room, said(row, look)),
         ];
         if look.is_wide {
             cells.push(row.sentence.clone());
@@ -48,6 +56,16 @@ fn table(list: &AuditList, now: u64, look: &Look) -> String {
         table.row(cells);
     }
     table.render()
+}
+
+/// Returns the columns that are left for what was said.
+fn room(list: &AuditList, now: u64, look: &Look) -> usize {
+    let width = |of: &dyn Fn(&AuditView) -> usize| list.rows.iter().map(of).max().unwrap_or(0);
+    let when = width(&|row| look.zone.short(row.at, now).chars().count()).max("WHEN".len());
+    let who = width(&|row| row.actor.chars().count()).clamp("WHO".len(), WHO);
+    let what = width(&|row| row.action.chars().count()).clamp("WHAT".len(), WHAT);
+    let on = width(&|row| row.subject.chars().count()).clamp("ON".len(), ON);
+    LINE.saturating_sub(when + who + what + on + "OUTCOME".len() + 5 * 2)
 }
 
 fn outcome(row: &AuditView) -> &'static str {

@@ -41,6 +41,7 @@ pub fn submission(guide: &mut Guide, report: &mut Report) -> Result<(), String> 
     );
     let explained = guide.run(&["explain", &job.to_string()]);
     report.check(explained.code == Some(0) && explained.out.contains("FAILED"), "it can be explained");
+    story(guide, report, job)?;
     let run = guide.run(&[
         "run",
         "--budget",
@@ -55,6 +56,34 @@ pub fn submission(guide: &mut Guide, report: &mut Report) -> Result<(), String> 
     let says = format!("`run` passes output and exit code on: {:?}, {}", run.out, run.exit());
     report.check(run.code == Some(4) && run.out == "out\n", &says);
     classes(guide, report)
+}
+
+/// What happened to a job can be read afterwards, by everything that asks the history too.
+fn story(guide: &Guide, report: &mut Report, job: u64) -> Result<(), String> {
+    let number = job.to_string();
+    let listed = guide.run(&["-o", "name", "job", "list", "--since", "1h"]).well()?;
+    let is_once = listed.out.lines().filter(|line| *line == number).count() == 1;
+    report.check(is_once, &format!("it is once in the list of what ended: {:?}", listed.out));
+    let events = guide.run(&["-o", "jsonl", "events", "--job", &number]).well()?;
+    let kinds: Vec<String> = events
+        .out
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok()?["kind"].as_str().map(str::to_owned))
+        .collect();
+    let ends = (kinds.first().map(String::as_str), kinds.last().map(String::as_str));
+    report.check(ends == (Some("job.submitted"), Some("job.ended")), &format!("its events: {kinds:?}"));
+    let asked = guide.run(&["-o", "json", "audit", "--job", &number, "--since", "1h"]).well()?.json();
+    let row = &asked["rows"][0];
+    let (action, via) = (row["action"].as_str(), row["via"].as_u64());
+    let is_told = action == Some("job.submit") && via.is_some() && row["refused"].is_null();
+    report.check(
+        is_told,
+        &format!("who asked for it: {} by {} of replica {via:?}", row["action"], row["actor"]),
+    );
+    let bill = guide.run(&["-o", "json", "bill", "--since", "2020-01-01"]).well()?.json();
+    let is_whole = bill["reach"]["missing"].as_array().is_some_and(Vec::is_empty);
+    report.check(is_whole, "the bill goes back to the beginning, and nothing is missing");
+    Ok(())
 }
 
 /// Every GPU is in one class.

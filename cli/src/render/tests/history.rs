@@ -59,7 +59,7 @@ fn audit_names_who_asked_what_why_and_what_became_of_it() {
         &render::audit::audit(&audit(), None, &look()),
         "WHEN          WHO         WHAT        ON       OUTCOME  SAID
 13:02         ben         job.cancel  4190     refused  job 4190 is pia's
-12:02         root-admin  node.drain  node-17  done     retired ECC page, RMA 338…
+12:02         root-admin  node.drain  node-17  done     retired ECC page, RMA 3381, in the rack by…
 27 Nov 02:02  pia         job.submit  4190     done     what pia wanted
 ",
     );
