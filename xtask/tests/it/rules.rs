@@ -56,7 +56,8 @@ fn the_core_without_no_std_or_with_a_clock_a_float_or_a_hash_map_is_found() {
 fn a_misleading_word_is_found_in_text_and_not_in_code() {
     let check = |path: &str, text: &str| words::check(&Text::new(path, text));
     found(&check("server/src/a.rs", "fn quota() { say(\"over QUOTA\") } // urgent\n"), &[(1, "quota")]);
-    found(&check("raft-store/src/a.rs", "fn a() { say(\"priority\") }\n"), &[]);
+    found(&check("raft-store/src/a.rs", "fn a() { say(\"priority\") }\n"), &[(1, "priority")]);
+    found(&check("chaos-tests/src/a.rs", "fn a() { say(\"priority\") }\n"), &[]);
     found(&check("cli/src/a.rs", "/// Jobs that were evicted.\nstruct A;\n"), &[(1, "evicted")]);
     found(&check("cli/src/a.rs", "fn a() { say(\"there is no --priority\") }\n"), &[]);
     found(&check("docs/a.md", "fine\nbest-effort work\n"), &[(2, "best-effort")]);
