@@ -35,6 +35,9 @@ const FETCH_PAUSE: Duration = Duration::from_millis(300);
 /// Specs that are kept in memory.
 const LAUNCHES_MAX: usize = 64;
 
+/// The journal's cluster time is written again when it is further off than this: the way of a message is less.
+const CLOCK_KEPT_WITHIN_MS: u64 = 50;
+
 /// Why an agent can't run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -98,6 +101,8 @@ enum Woken {
 struct Parts {
     machine: Agent,
     clock: Arc<ClusterClock>,
+    /// What the journal has of it.
+    kept_offset_ms: Option<i64>,
     boot: String,
     journal: Journal,
     observed: Observed,
@@ -162,6 +167,7 @@ impl Parts {
             facts: watch::Sender::new(observed.facts()),
             seen: watch::Sender::new(seen),
             hands: hands::start(executor, Arc::clone(&clock), news_in),
+            kept_offset_ms: clock.offset_ms(),
             clock,
             boot,
             journal,
@@ -274,15 +280,25 @@ impl Parts {
                 self.logs.read(request);
                 Ok(())
             }
-            Inbound::Time => Ok(()),
+            Inbound::Time => {
+                self.keep_clock();
+                Ok(())
+            }
         }
     }
 
-    fn keep_clock(&self) {
-        if let Some(offset) = self.clock.offset_ms()
-            && let Err(error) = self.journal.keep_clock(&self.boot, offset)
-        {
-            tracing::warn!(error = &error as &dyn std::error::Error, "cluster time is not kept");
+    /// Keeps cluster time for the next agent on this boot: what it goes by until it is linked, and what it vouches for
+    /// when every replica's machine has restarted.
+    fn keep_clock(&mut self) {
+        let Some(offset) = self.clock.offset_ms() else { return };
+        if self.kept_offset_ms.is_some_and(|kept| kept.abs_diff(offset) <= CLOCK_KEPT_WITHIN_MS) {
+            return;
+        }
+        match self.journal.keep_clock(&self.boot, offset) {
+            Ok(()) => self.kept_offset_ms = Some(offset),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "cluster time is not kept");
+            }
         }
     }
 

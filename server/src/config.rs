@@ -57,6 +57,10 @@ pub struct Config {
     /// `write_patience_ms`: how long a write waits for a leader before it is answered `try again`. Default 5,000.
     #[serde(default = "default_write_patience")]
     pub write_patience_ms: u64,
+    /// `witness_wait_ms`: how long agents and replicas may take to say what time it is, when all replicas' machines
+    /// have restarted. Default 10,000.
+    #[serde(default = "default_witness_wait")]
+    pub witness_wait_ms: u64,
     /// `log`: `text` or `json`, one line an event on standard error. Default `text`.
     #[serde(default)]
     pub log: LogFormat,
@@ -121,6 +125,10 @@ const fn default_write_patience() -> u64 {
     5_000
 }
 
+const fn default_witness_wait() -> u64 {
+    10_000
+}
+
 impl Config {
     /// Returns the defaults for a data directory and a secret.
     #[must_use]
@@ -140,6 +148,7 @@ impl Config {
             history_keep_bytes: default_history_bytes(),
             history_window: default_history_window(),
             write_patience_ms: default_write_patience(),
+            witness_wait_ms: default_witness_wait(),
             log: LogFormat::default(),
         }
     }
@@ -155,6 +164,12 @@ impl Config {
     pub fn history_bounds(&self) -> Bounds {
         let keep = Span::from_hours(self.history_keep_days.saturating_mul(24));
         Bounds { keep, keep_bytes: self.history_keep_bytes, window: self.history_window, ..Bounds::default() }
+    }
+
+    /// Returns how long witnesses of cluster time may take.
+    #[must_use]
+    pub const fn witness_wait(&self) -> Duration {
+        Duration::from_millis(self.witness_wait_ms)
     }
 
     /// Checks what can be checked before anything is opened.

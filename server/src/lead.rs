@@ -18,7 +18,6 @@ use tokio::sync::mpsc;
 
 use crate::clock::{Deadline, Moment};
 use crate::shared::{Leading, Shared};
-use crate::view::Views;
 use crate::write::{self, Tried};
 
 /// Events on their way to the loop; a link that finds no room waits.
@@ -109,6 +108,8 @@ async fn lead(shared: &Arc<Shared>, term: Term) {
         if matches!(woken, Woken::Look) {
             continue;
         }
+        // Before the view: a time after a step comes with the state that has the step.
+        let at = shared.clock.roughly();
         let view = views.take_newest();
         let event = match woken {
             Woken::Event(event) => event,
@@ -118,7 +119,7 @@ async fn lead(shared: &Arc<Shared>, term: Term) {
                 Event::Woke
             }
         };
-        let effects = leader.handle(&view.state, event, now(shared, &view.state));
+        let effects = leader.handle(&view.state, event, at.max(view.state.meta.time));
         shell.carry_out(effects);
     }
 }
@@ -203,42 +204,4 @@ impl Shell {
             let _ = inbox.send(event).await;
         });
     }
-}
-
-/// Publishes nothing, decides nothing: keeps cluster time on its line (see [`crate::clock`]).
-pub async fn keep_time(shared: Arc<Shared>, mut views: Views) {
-    loop {
-        if shared.clock.now().is_some() {
-            return;
-        }
-        let last = views.take_newest().state.meta.time;
-        if last > Timestamp::ZERO {
-            ask_for_time(&shared, last).await;
-        }
-        if !views.changed().await {
-            return;
-        }
-    }
-}
-
-/// Asks the other replicas for cluster time, up to 10 s; the newest of what they vouch for counts. Without any the
-/// wall clock is used, if it is credible.
-async fn ask_for_time(shared: &Shared, last: Timestamp) {
-    let deadline = Deadline::after(Duration::from_secs(10));
-    while shared.clock.now().is_none() && !deadline.is_over() {
-        let standing = shared.standing();
-        let own = shared.replica().get();
-        let others = standing.members.iter().filter(|member| member.id.get() != own);
-        let others: Vec<String> = others.map(|member| member.peer_addr.clone()).collect();
-        let asked = others.len();
-        let answers = shared.peers.standings(others, Duration::from_secs(1)).await;
-        let newest = answers.iter().filter_map(|(_, reply)| reply.cluster_time_at).max();
-        match newest {
-            Some(time) => shared.clock.take_witness(Timestamp::from_millis(time), last),
-            // All of them answered, and none knows: nobody will.
-            None if answers.len() == asked => shared.clock.take_wall(last),
-            None => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
-    }
-    shared.clock.take_wall(last);
 }

@@ -33,6 +33,7 @@ mod replica;
 mod run;
 mod setup;
 mod shared;
+pub mod time;
 pub mod view;
 mod views;
 mod write;

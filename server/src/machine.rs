@@ -12,9 +12,9 @@ use scheduler_core::id::{LogIndex, Term};
 use scheduler_core::state::State;
 use scheduler_core::unit::Timestamp;
 
-use crate::clock::Clock;
 use crate::events::{self, Events};
 use crate::history::{self, History};
+use crate::time::Clock;
 use crate::view::{Publisher, View};
 
 thread_local! {
@@ -85,8 +85,9 @@ impl Machine {
     }
 
     fn publish(&self) {
-        self.clock.seen(self.view.state.meta.time);
         self.publisher.publish(self.view.clone());
+        // After the view: nobody reads a time after a step of it without the state that has the step.
+        self.clock.seen(self.view.state.meta.time);
     }
 }
 

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use proto::v1;
 use proto::v1::peer_client::PeerClient;
+use scheduler_core::cluster_time::BootTime;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
+
+use crate::clock;
 
 /// The longest message between replicas.
 pub const MESSAGE_MAX: usize = 16 << 20;
@@ -109,6 +112,40 @@ impl Peers {
                 let call = client.standing(v1::StandingRequest {});
                 let reply = tokio::time::timeout(patience, call).await.ok()?.ok()?;
                 Some((addr, reply.into_inner()))
+            });
+        }
+        asked.join_all().await.into_iter().flatten().collect()
+    }
+}
+
+/// What another replica's clocks said, and between which moments of this machine's boot clock.
+#[derive(Debug, Clone)]
+pub struct Clocks {
+    /// What.
+    pub reply: v1::ClocksReply,
+    /// When it was asked.
+    pub sent: BootTime,
+    /// When it had answered.
+    pub received: BootTime,
+}
+
+impl Peers {
+    /// Asks several replicas what their clocks say, all at once; those that don't answer in time are left out.
+    pub async fn clocks(
+        self: &Arc<Self>,
+        addrs: Vec<String>,
+        with_claims: bool,
+        patience: Duration,
+    ) -> Vec<Clocks> {
+        let mut asked = tokio::task::JoinSet::new();
+        for addr in addrs {
+            let peers = Arc::clone(self);
+            asked.spawn(async move {
+                let mut client = peers.at(&addr)?;
+                let sent = clock::boot();
+                let call = client.clocks(v1::ClocksRequest { with_claims });
+                let reply = tokio::time::timeout(patience, call).await.ok()?.ok()?;
+                Some(Clocks { reply: reply.into_inner(), sent, received: clock::boot() })
             });
         }
         asked.join_all().await.into_iter().flatten().collect()

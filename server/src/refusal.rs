@@ -55,6 +55,12 @@ pub fn missing(field: &'static str) -> Status {
     bad(&proto::Error::Missing(field))
 }
 
+/// Refuses what the caller may not see.
+#[must_use]
+pub fn not_allowed(what: &str) -> Status {
+    status(&Rejection::new(Code::NotAllowed, what.to_owned(), "", "ask an operator".to_owned()))
+}
+
 /// Says that a bound is reached: nothing was done, try again after `delay`.
 #[must_use]
 pub fn try_again(rejection: &Rejection, delay: Duration) -> Status {

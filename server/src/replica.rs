@@ -19,7 +19,6 @@ use tonic::transport::Server;
 
 use crate::addresses::Addresses;
 use crate::api::{self, Api};
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::disk::{self, Disk};
 use crate::error::Error;
@@ -33,6 +32,7 @@ use crate::past;
 use crate::peers::{self, Gate, Pass, Peers};
 use crate::setup::Setup;
 use crate::shared::{LONG_VIEWS, RECHECKS, Shared};
+use crate::time::{self, Clock};
 use crate::view;
 
 /// Calls under way get so long to end when the replica stops.
@@ -182,6 +182,7 @@ async fn open(config: Config, secret: [u8; 32], addresses: Addresses) -> Result<
     log_config.keep_behind_snapshot = log_config.keep_behind_snapshot.min(config.snapshot_every);
     let opened = Log::open(log_config, machine).await;
     let log = opened.map_err(|cause| Error::Log { path: data.clone(), cause: Box::new(cause) })?;
+    clock.opened();
     // The directory is ours from here on.
     Addresses::forget(&data);
     let setup =
@@ -246,7 +247,7 @@ fn serve_peers(shared: &Arc<Shared>, listener: TcpListener, pass: Pass) -> Servi
 fn spawn(shared: &Arc<Shared>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(lead::run(Arc::clone(shared)));
-    tasks.spawn(lead::keep_time(Arc::clone(shared), shared.views.clone()));
+    tasks.spawn(time::run(Arc::clone(shared)));
     tasks.spawn(look_at_disk(Arc::clone(shared)));
     tasks.spawn(forget_setup(Arc::clone(shared)));
     tasks.spawn(history::fetch(Arc::clone(shared)));

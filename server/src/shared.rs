@@ -12,7 +12,7 @@ use tonic::{Request, Status};
 
 use crate::addresses::Addresses;
 use crate::auth::{self, Caller};
-use crate::clock::{Clock, Deadline, Moment};
+use crate::clock::{Deadline, Moment};
 use crate::config::Config;
 use crate::disk::Disk;
 use crate::events::Events;
@@ -22,6 +22,7 @@ use crate::links::Links;
 use crate::peers::Peers;
 use crate::refusal;
 use crate::setup::Setup;
+use crate::time::Clock;
 use crate::view::{View, Views};
 
 /// The version that a replica says it has.

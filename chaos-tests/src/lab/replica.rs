@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
+use super::machine::Machine;
 use super::parts::Parts;
 use super::plan::Plan;
 use super::process::Process;
@@ -25,6 +26,8 @@ pub struct Replica {
     pub peer: String,
     /// Its process, while it runs.
     pub process: Option<Process>,
+    /// The machine it runs on from its next start; this one if none.
+    pub machine: Option<Machine>,
     config: PathBuf,
     log: PathBuf,
     keys: String,
@@ -50,7 +53,7 @@ impl Replica {
         );
         let any = "127.0.0.1:0".to_owned();
         let log = folder.join(format!("r{id}.log"));
-        Ok(Self { id, data, client: any.clone(), peer: any, process: None, config, log, keys })
+        Ok(Self { id, data, client: any.clone(), peer: any, process: None, machine: None, config, log, keys })
     }
 
     /// Starts it, at the addresses it had before if it had any, and waits until it listens.
@@ -82,7 +85,10 @@ impl Replica {
     pub fn spawn(&self, parts: &Parts) -> Result<Process> {
         let text = format!("{}listen = '{}'\npeer_listen = '{}'\n", self.keys, self.client, self.peer);
         fs::write(&self.config, text).context("failed to write a replica's configuration")?;
-        let mut command = Command::new(&parts.bursar);
+        let mut command = match &self.machine {
+            Some(machine) => machine.command(&parts.bursar)?,
+            None => Command::new(&parts.bursar),
+        };
         command.args(["server", "-c"]).arg(&self.config).env("BURSAR_LOG", "info");
         Process::start(command, &self.log)
     }

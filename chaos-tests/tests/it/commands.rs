@@ -61,6 +61,7 @@ pub fn every_reading_command_has_json_that_names_its_schema(lab: &mut Lab) -> Re
         (&["node", "list"], "node-list/v1"),
         (&["node", "show", &node], "node/v1"),
         (&["cluster", "status"], "cluster/v1"),
+        (&["cluster", "time"], "cluster-time/v1"),
         (&["principal", "list"], "principal-list/v1"),
         (&["whoami"], "whoami/v1"),
         (&["version"], "version/v1"),

@@ -4,6 +4,7 @@
 //! a cluster with a past is the harder test. Before each law everything is up and no job is left.
 
 mod agents;
+mod clocks;
 mod commands;
 mod docs;
 mod drain;
@@ -105,6 +106,15 @@ fn contended() -> Vec<Trial> {
     ]
 }
 
+fn clocks() -> Vec<Trial> {
+    laws![Kind::Clocks:
+        clocks::one_machine_that_restarts_goes_by_the_others_and_its_wall_clock_is_named,
+        clocks::machines_that_all_restart_go_by_the_agents_whatever_their_wall_clocks_show,
+        clocks::machines_that_all_restart_without_any_agent_believe_the_wall_clock_near_the_last_entry_only,
+        clocks::operator_sets_time_forward_once_and_never_back,
+    ]
+}
+
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     if words.next().as_deref() == Some("worker") {
@@ -116,7 +126,7 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let laws = usual().into_iter().chain(contended()).collect();
+    let laws = usual().into_iter().chain(contended()).chain(clocks()).collect();
     let conclusion = libtest_mimic::run(&arguments, laws);
     stage::clear();
     conclusion.exit_code()

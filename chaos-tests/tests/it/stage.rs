@@ -25,6 +25,8 @@ pub enum Kind {
     Usual,
     /// Where windows and graces are seconds.
     Contended,
+    /// Whose replicas' machines restart: who vouches for the time is asked for as long as a test can wait.
+    Clocks,
 }
 
 /// Makes a test of a law.
@@ -46,6 +48,7 @@ fn start(kind: Kind) -> Stage {
     let plan = match kind {
         Kind::Usual => Plan::usual(),
         Kind::Contended => Plan::contended(),
+        Kind::Clocks => Plan { server_keys: vec!["witness_wait_ms = 3000".into()], ..Plan::usual() },
     };
     let lab = Lab::start(plan).unwrap_or_else(|error| panic!("no cluster: {error:?}"));
     Stage { lab, _lock: lock, kind }

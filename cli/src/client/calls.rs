@@ -87,6 +87,10 @@ calls! {
     audit(AuditRequest) -> AuditList;
     /// Reads the control plane.
     cluster_status(ClusterStatusRequest) -> ClusterView;
+    /// Reads cluster time and everybody's clocks.
+    cluster_time(ClusterTimeRequest) -> ClusterTimeView;
+    /// Sets cluster time, or says what that would do.
+    set_cluster_time(SetClusterTimeRequest) -> SetTimeView;
     /// Ends safe mode.
     end_safe_mode(EndSafeModeRequest) -> Done;
 }
@@ -106,7 +110,16 @@ impl Client {
     /// When no replica answers, or there is no cluster yet.
     pub async fn mark(&self, key: Option<&str>) -> Result<RequestMark, Failure> {
         self.need_token()?;
-        let hello = self.hello().await?;
+        // A replica whose machine has just restarted may not know the time yet: another one does, or will.
+        let hello = self
+            .ask(async |mut control| {
+                let hello = control.hello(v1::HelloRequest {}).await?;
+                if hello.get_ref().time_unknown {
+                    return Err(Status::unavailable("its machine restarted, and it asks what time it is"));
+                }
+                Ok(hello)
+            })
+            .await?;
         if hello.cluster.is_none() {
             return Err(Failure::new(1603, "the control plane is not founded yet").fix("bursar cluster init"));
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use proto::v1::{ClusterStatusRequest, EndSafeModeRequest, FoundRequest, Founder, ReadAs};
 
+use super::cluster_time;
 use crate::client::found;
 use crate::codes;
 use crate::config::{self, Context};
@@ -33,6 +34,11 @@ enum Action {
     },
     /// Found a control plane: once, on the machine of one of its replicas
     Init(Init),
+    /// Cluster time: what it is, what everybody's clocks say; set it forward
+    #[command(after_help = "Examples:\n  \
+        bursar cluster time\n  \
+        bursar cluster time set wall --reason \"power cut of two weeks, NTP is fine\"")]
+    Time(cluster_time::Args),
     /// Safe mode: no job is started until a person has looked
     SafeMode {
         #[command(subcommand)]
@@ -91,6 +97,7 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
     match args.action {
         Action::Status { stale } => status(shell, stale).await,
         Action::Init(args) => init(shell, args).await,
+        Action::Time(args) => cluster_time::run(shell, args).await,
         Action::SafeMode { action: SafeMode::End { reason } } => {
             let client = shell.client()?;
             let mark = Some(client.mark(None).await?);

@@ -8,6 +8,7 @@ pub mod budget;
 pub mod capacity;
 pub mod checkpoint;
 pub mod cluster;
+pub mod cluster_time;
 pub mod completion;
 pub mod context;
 pub mod events;

@@ -49,14 +49,22 @@ impl Zone {
     /// # Errors
     /// A sentence that says what is wrong with it.
     pub fn later(&self, text: &str, now: u64) -> Result<u64, String> {
+        let at = self.at(text, now)?;
+        if at < now { Err(format!("`{}` is over: {}", text.trim(), self.full(at))) } else { Ok(at) }
+    }
+
+    /// Reads a moment, past or to come: a length of time from `now`, the next `17:30`, or a date with it.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with it.
+    pub fn at(&self, text: &str, now: u64) -> Result<u64, String> {
         let text = text.trim();
-        let at = match duration::parse(text.strip_prefix('+').unwrap_or(text)) {
-            Ok(span) => now.saturating_add(span.as_millis()),
+        match duration::parse(text.strip_prefix('+').unwrap_or(text)) {
+            Ok(span) => Ok(now.saturating_add(span.as_millis())),
             Err(_) => self.moment(text, now).ok_or_else(|| {
                 format!("`{text}` is not a moment: write `2h` (from now), `17:30`, or `2027-01-31 17:30`")
-            })?,
-        };
-        if at < now { Err(format!("`{text}` is over: {}", self.full(at))) } else { Ok(at) }
+            }),
+        }
     }
 
     /// Reads a moment that is past: a length of time before `now`, or a date, with its time or from its midnight.

@@ -20,4 +20,5 @@ mod reach;
 pub mod receipt;
 #[cfg(test)]
 mod tests;
+pub mod time;
 mod words;

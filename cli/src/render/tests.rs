@@ -10,6 +10,7 @@ use crate::shell::Look;
 mod history;
 mod machines;
 mod preemption;
+mod time;
 
 const GPU_HOUR: i128 = 3_600_000_000;
 /// 14:02:11 on the 29th of November 2026, UTC.

@@ -43,3 +43,4 @@ mod undrain;
 
 pub use advance::{advance, next_change};
 pub use entry::{apply, broken};
+pub use set_time::check as check_set_time;

@@ -28,6 +28,9 @@ pub(super) fn set_time(state: &mut State, cx: &Context<'_>, set: &SetTime) -> An
 }
 
 /// Refuses a step that time never takes.
+///
+/// # Errors
+/// When it is backward, or further forward than anything lasts.
 pub fn check(now: Timestamp, to: Timestamp) -> Result<(), Rejection> {
     if to < now {
         return Err(Rejection::new(

@@ -11,7 +11,7 @@ use scheduler_core::job::{Attempt, Phase, Placement, Stop, StopCause};
 use scheduler_core::leader::{Effect, Event, Leader, Session, Ticket};
 use scheduler_core::node::Contact;
 use scheduler_core::plan::{Links, plan};
-use scheduler_core::state::{InLine, State, Timer};
+use scheduler_core::state::{InLine, State, TimeJump, Timer};
 use scheduler_core::unit::{MilliGpus, Span, Timestamp};
 
 use crate::lab::{NOW, label, name, state};
@@ -122,6 +122,10 @@ impl Script {
         match words[0] {
             "unreachable" => self.contact(words[1], Contact::Unreachable { since: self.now }),
             "ready" => self.contact(words[1], Contact::Ready),
+            "jump" => {
+                let span = Span::from_millis(words[1].parse().expect("milliseconds"));
+                self.state.meta.time_jump = Some(TimeJump { from: self.now.minus(span), to: self.now });
+            }
             "boot" => {
                 let node = self.node(words[1]);
                 let record = self.state.nodes.get_mut(&node).expect("a known node");
@@ -411,6 +415,26 @@ fn silence_becomes_a_fact_after_its_time() {
          +95004 commit 2
          +95011 woke => wake +96001
          +96001 woke => wake +115000",
+    );
+}
+
+#[test]
+fn step_of_time_by_an_operator_makes_nobody_silent() {
+    check(
+        "node n1 1 h100\nnode n2 1 h100\nbudget a 100",
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         up n2 8
+         facts n2 8 => send n2
+         +10 woke => wake +20000
+         +5000 beat n1
+         +5000 beat n2
+         +7205000 state jump 7200000
+         +7205000 applied => wake +7205010
+         +7205010 woke => wake +7220000
+         +7219000 beat n1
+         +7219000 beat n2
+         +7220000 woke => wake +7239000",
     );
 }
 

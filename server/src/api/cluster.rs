@@ -17,15 +17,17 @@ const PATIENCE: Duration = Duration::from_millis(700);
 /// Says who answers: the only call without a token.
 pub fn hello(shared: &Shared) -> Result<v1::HelloReply, Status> {
     let _place = shared.calls.enter()?;
-    let standing = shared.standing();
+    let (standing, view) = (shared.standing(), shared.views.now());
     Ok(v1::HelloReply {
-        cluster: shared.views.now().state.meta.cluster.map(|cluster| cluster.to_string()),
+        cluster: view.state.meta.cluster.map(|cluster| cluster.to_string()),
         replica: shared.replica().get(),
         version: VERSION.to_owned(),
         role: shared.role().to_owned(),
         leader: standing.leader.map(|leader| leader.client_addr),
         cluster_time_at: shared.clock.roughly().as_millis(),
         replicas: standing.members.into_iter().map(|member| member.client_addr).collect(),
+        time_unknown: shared.clock.now().is_none() && view.state.meta.cluster.is_some(),
+        time_alarm: view.state.meta.time_alarm.as_ref().map(|alarm| alarm.what.clone()),
     })
 }
 
@@ -46,12 +48,13 @@ pub fn standing(shared: &Shared) -> v1::StandingReply {
         cluster_time_at: shared.clock.now().map(|now| now.as_millis()),
         entry_at: view.state.meta.time.as_millis(),
         trouble: alarms(shared).first().cloned(),
+        time_alarms: shared.clock.walls().alarms.iter().map(ToString::to_string).collect(),
     }
 }
 
 fn alarms(shared: &Shared) -> Vec<String> {
     let disk = shared.disk.shortage().map(|why| format!("new jobs are refused: {why}"));
-    shared.clock.alarm().into_iter().chain(disk).chain(shared.history.coverage().trouble).collect()
+    shared.clock.trouble().into_iter().chain(disk).chain(shared.history.coverage().trouble).collect()
 }
 
 /// Shows the control plane.

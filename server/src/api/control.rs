@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Api, Replies, audit, budgets, cluster, events, job_words, jobs, logs, node_words, nodes, principals,
-    reports,
+    reports, time,
 };
 
 #[tonic::async_trait]
@@ -185,6 +185,20 @@ impl Control for Api {
         asked: Request<v1::ClusterStatusRequest>,
     ) -> Result<Response<v1::ClusterView>, Status> {
         cluster::status(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn cluster_time(
+        &self,
+        asked: Request<v1::ClusterTimeRequest>,
+    ) -> Result<Response<v1::ClusterTimeView>, Status> {
+        time::show(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn set_cluster_time(
+        &self,
+        asked: Request<v1::SetClusterTimeRequest>,
+    ) -> Result<Response<v1::SetTimeView>, Status> {
+        time::set(&self.shared, asked).await.map(Response::new)
     }
 
     async fn end_safe_mode(

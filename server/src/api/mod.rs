@@ -21,6 +21,7 @@ mod principals;
 mod reports;
 mod settings;
 mod setup;
+mod time;
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -12,6 +12,7 @@ use crate::history;
 use crate::limits::Counted;
 use crate::links;
 use crate::refusal;
+use crate::time;
 use crate::write::{self, Tried};
 
 #[tonic::async_trait]
@@ -79,5 +80,9 @@ impl Peer for Api {
         let (history, asked) = (self.shared.history.clone(), asked.into_inner());
         let reading = tokio::task::spawn_blocking(move || history::serve_read(&history, &asked)).await;
         Ok(Response::new(reading.map_err(|_| refusal::no_leader())??))
+    }
+
+    async fn clocks(&self, asked: Request<v1::ClocksRequest>) -> Result<Response<v1::ClocksReply>, Status> {
+        Ok(Response::new(time::standing(&self.shared, asked.into_inner().with_claims)))
     }
 }

@@ -43,10 +43,12 @@ pub type Out = mpsc::Sender<Result<v1::ServerMessage, Status>>;
 
 /// Serves one agent's link until it ends. `node` is whose credential the connection carries.
 pub async fn serve(shared: Arc<Shared>, node: NodeId, mut from: Streaming<v1::AgentMessage>, out: Out) {
-    let Some(leading) = shared.leading.borrow().clone() else {
+    let leads = shared.leading.borrow().clone();
+    // One that does not lead, and does not know what time it is, listens to what the agent knows.
+    if leads.is_none() && shared.clock.now().is_some() {
         redirect(&shared, &out).await;
         return;
-    };
+    }
     let hello = match tokio::time::timeout(HELLO, from.message()).await {
         Ok(Ok(Some(v1::AgentMessage { message: Some(FromAgent::Hello(hello)) }))) => hello,
         Ok(Ok(_) | Err(_)) | Err(_) => return,
@@ -61,6 +63,13 @@ pub async fn serve(shared: Arc<Shared>, node: NodeId, mut from: Streaming<v1::Ag
             let _ = send(&out, ToAgent::Refusal(rejection.to_wire())).await;
             return;
         }
+    };
+    if let Some(time) = hello.cluster_time_at {
+        shared.clock.claim(node, Timestamp::from_millis(time));
+    }
+    let Some(leading) = leads else {
+        redirect(&shared, &out).await;
+        return;
     };
     let quiet_after = quiet_after(&shared);
     let Ok((link, mailbox)) = shared.links.enter(node, greeted.boot, quiet_after) else {

@@ -28,6 +28,8 @@ pub fn view(scene: Scene<'_>, gathered: &Gathered) -> v1::ClusterView {
     let of_leader = gathered.replies.iter().find(|(addr, _)| leader.is_some_and(|l| l.peer_addr == *addr));
     let (waiting, running) = counts(state);
     let mut alarms = gathered.alarms.clone();
+    alarms.extend(meta.time_alarm.as_ref().map(|alarm| alarm.what.clone()));
+    alarms.extend(of_leader.into_iter().flat_map(|(_, reply)| reply.time_alarms.iter().cloned()));
     alarms
         .extend(meta.alarms.iter().map(|(node, what)| format!("{}: {what}", words::node_name(state, *node))));
     alarms.extend(state.nodes.values().filter_map(closed));
