@@ -17,6 +17,12 @@
 //! by how long something took (benches measure, tests do not).
 
 pub mod bench;
+pub mod churn;
 pub mod client;
 pub mod lab;
 pub mod work;
+
+/// Builders of the core's own tests.
+#[allow(dead_code, missing_docs, unreachable_pub)]
+#[path = "../../scheduler-core/tests/it/world.rs"]
+mod world;

@@ -3,7 +3,7 @@
 use core::hash::Hash;
 
 use crate::state::State;
-use crate::table::{Table, digest_of};
+use crate::table::{Store, Table, digest_of};
 
 impl State {
     /// Returns the BLAKE3 hash over the digests of all tables and the one-of-a-kind facts.
@@ -25,6 +25,8 @@ impl State {
             part(&self.strays),
             part(&self.line),
             part(&self.ended),
+            part(&self.results),
+            part(&self.results_by_end),
             part(&self.timers),
         ];
         let mut hasher = blake3::Hasher::new();
@@ -35,6 +37,6 @@ impl State {
     }
 }
 
-fn part<K: Ord + Hash, V: Hash>(table: &Table<K, V>) -> u64 {
+fn part<K: Ord + Hash, V: Hash, S: Store<V>>(table: &Table<K, V, S>) -> u64 {
     digest_of(&(table.len(), table.digest()))
 }

@@ -202,6 +202,17 @@ pub enum HeldBy {
     },
 }
 
+/// What stays of a job that is not in state any more, until nobody may depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct JobResult {
+    /// When it ended.
+    pub at: Timestamp,
+    /// How.
+    pub end: End,
+    /// The exit of its last attempt, if one ran.
+    pub exit: Option<Exit>,
+}
+
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {

@@ -8,6 +8,10 @@ use crate::unit::{Bytes, Timestamp};
 
 /// The most nodes of a control plane.
 pub const NODES_MAX: usize = 16_384;
+/// The most pools of a control plane.
+pub const POOLS_MAX: usize = 64;
+/// The most GPUs of a node, ever seen ones too.
+pub const GPUS_MAX: usize = 64;
 
 /// A machine with GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

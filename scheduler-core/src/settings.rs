@@ -54,6 +54,20 @@ pub struct Settings {
     pub keep_ended_max: u32,
     /// How many jobs may be live at once.
     pub live_jobs_max: u32,
+    /// How long it is known how a job ended that is not in state any more; counted from its end.
+    pub keep_results: Span,
+    /// Of how many such jobs that is known.
+    pub keep_results_max: u32,
+    /// How many MiB what nodes read of all jobs in state may take.
+    pub specs_mib_max: u32,
+    /// How many answers are remembered at once.
+    pub requests_max: u32,
+    /// How many decisions and past attempts stay in state, all jobs together.
+    pub decisions_max: u32,
+    /// How many bills stay in state.
+    pub bills_max: u32,
+    /// How many breakpoints the curves of the ledger have, all together.
+    pub curve_points_max: u32,
     /// Whether nodes whose NVML is simulated may join.
     pub allow_simulated: bool,
 }
@@ -85,6 +99,13 @@ impl Default for Settings {
             keep_ended: Span::from_hours(1),
             keep_ended_max: 20_000,
             live_jobs_max: 250_000,
+            keep_results: Span::from_hours(8 * 24),
+            keep_results_max: 1_000_000,
+            specs_mib_max: 1_024,
+            requests_max: 500_000,
+            decisions_max: 500_000,
+            bills_max: 100_000,
+            curve_points_max: 2_000_000,
             allow_simulated: false,
         }
     }

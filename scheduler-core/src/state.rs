@@ -13,13 +13,13 @@ use crate::id::{
     AttemptId, BudgetId, ClusterId, DecisionId, Epoch, JobId, LogIndex, Name, NodeId, Rank, RequestId,
     Revision, Slot, SpecHash, Term, TokenHash,
 };
-use crate::job::{Attempt, Job};
+use crate::job::{Attempt, Job, JobResult};
 use crate::ledger::Books;
 use crate::node::{JoinToken, Node};
 use crate::principal::Principal;
 use crate::settings::Settings;
 use crate::spec::{Tier, Turn};
-use crate::table::Table;
+use crate::table::{Boxed, Table};
 use crate::unit::{Span, Timestamp};
 
 /// Everything that decisions are made from. A clone is cheap, and frozen.
@@ -34,19 +34,19 @@ pub struct State {
     /// Permissions to join that nobody used yet.
     pub join_tokens: Table<TokenHash, JoinToken>,
     /// Machines.
-    pub nodes: Table<NodeId, Node>,
+    pub nodes: Table<NodeId, Node, Boxed>,
     /// Jobs, live and lately ended.
-    pub jobs: Table<JobId, Job>,
+    pub jobs: Table<JobId, Job, Boxed>,
     /// Attempts from placing until their GPUs are proven empty.
-    pub attempts: Table<AttemptId, Attempt>,
+    pub attempts: Table<AttemptId, Attempt, Boxed>,
     /// Where GPU time went, and what budgets were charged for it.
     pub books: Books,
     /// What nodes read, by content.
     pub launches: Table<SpecHash, Launch>,
     /// Why things were decided.
-    pub decisions: Table<DecisionId, Record>,
+    pub decisions: Table<DecisionId, Record, Boxed>,
     /// What preemptions cost, by the end of the attempt that gave way; those of the window.
-    pub bills: Table<(Timestamp, AttemptId), Bill>,
+    pub bills: Table<(Timestamp, AttemptId), Bill, Boxed>,
     /// Answers for retries.
     pub requests: Table<RequestId, Remembered>,
     /// Processes that a node reported and nobody placed: their stop is ordered until they are gone.
@@ -55,6 +55,10 @@ pub struct State {
     pub line: Table<InLine, ()>,
     /// Index: ended jobs whose GPUs are all free, by the moment from which they are only kept to be looked at.
     pub ended: Table<(Timestamp, JobId), ()>,
+    /// How jobs ended that are not in state any more, for whoever depends on them.
+    pub results: Table<JobId, JobResult>,
+    /// Index: the same, by the moment of their end.
+    pub results_by_end: Table<(Timestamp, JobId), ()>,
     /// Index: what changes by time alone, and when; `apply` runs it in this order before each command.
     pub timers: Table<(Timestamp, Timer), ()>,
 }
@@ -131,6 +135,8 @@ pub struct Meta {
     pub safe_mode: Option<SafeMode>,
     /// Changes that a node-by-node count would have to search for: live jobs.
     pub live_jobs: u32,
+    /// The bytes of [`State::launches`].
+    pub spec_bytes: u64,
     /// Agents' claims that were refused, by node: alarms.
     pub alarms: BTreeMap<NodeId, String>,
     /// Why cluster time may be wrong; none when somebody vouched for it, or an operator did.
@@ -183,4 +189,12 @@ pub struct Launch {
     pub bytes: Arc<[u8]>,
     /// Jobs that refer to it.
     pub jobs: u32,
+}
+
+impl Launch {
+    /// Returns how many bytes nodes read.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        u64::try_from(self.bytes.len()).unwrap_or(u64::MAX)
+    }
 }

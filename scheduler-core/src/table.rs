@@ -5,49 +5,58 @@
 //! ```
 //!
 //! Cloning copies the top level; a write copies one group's pointers and one chunk's records, if someone else holds
-//! them. Groups and chunks cache the sum of their records' hashes, so the digest costs only what changed; sums don't
-//! depend on where chunks are cut, so a table restored from a snapshot has the digest of the one that grew.
+//! them; of large records ([`Boxed`]) it copies pointers, and the one record that is written. Groups and chunks cache
+//! the sum of their records' hashes, so the digest costs only what changed; sums don't depend on where chunks are cut,
+//! so a table restored from a snapshot has the digest of the one that grew.
 
 mod chunk;
 mod digest;
+mod store;
 #[cfg(test)]
 mod tests;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
+use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::{Bound, RangeBounds};
 
 use chunk::{At, CHUNK_MAX, Chunk, GROUP_MAX, Group, Keyed};
 pub use digest::digest_of;
+pub use store::{Boxed, Inline, Store};
 
-/// An ordered map from `K` to `V`; see the module's page.
-#[derive(Debug)]
-pub struct Table<K, V> {
-    spine: Vec<Arc<Group<K, V>>>,
+/// An ordered map from `K` to `V`; see the module's page. `S` says how values are kept.
+pub struct Table<K, V, S: Store<V> = Inline> {
+    spine: Vec<Arc<Group<K, S::Cell>>>,
     len: usize,
 }
 
-impl<K, V> Clone for Table<K, V> {
+impl<K: Ord + fmt::Debug, V: fmt::Debug, S: Store<V>> fmt::Debug for Table<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<K, V, S: Store<V>> Clone for Table<K, V, S> {
     fn clone(&self) -> Self {
         Self { spine: self.spine.clone(), len: self.len }
     }
 }
 
-impl<K, V> Default for Table<K, V> {
+impl<K, V, S: Store<V>> Default for Table<K, V, S> {
     fn default() -> Self {
         Self { spine: Vec::new(), len: 0 }
     }
 }
 
-impl<K, V> Table<K, V> {
-    fn chunks(&self) -> impl DoubleEndedIterator<Item = &Arc<Chunk<K, V>>> {
+impl<K, V, S: Store<V>> Table<K, V, S> {
+    fn chunks(&self) -> impl DoubleEndedIterator<Item = &Arc<Chunk<K, S::Cell>>> {
         self.spine.iter().flat_map(|group| &group.items)
     }
 }
 
-impl<K: Ord, V> Table<K, V> {
+impl<K: Ord, V, S: Store<V>> Table<K, V, S> {
     /// Returns the number of records.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -67,7 +76,7 @@ impl<K: Ord, V> Table<K, V> {
     {
         let records = &self.chunk(self.locate(key)?).items;
         let at = records.binary_search_by(|(k, _)| k.borrow().cmp(key)).ok()?;
-        Some(&records[at].1)
+        Some(S::value(&records[at].1))
     }
 
     /// Whether there is a record at `key`.
@@ -80,7 +89,7 @@ impl<K: Ord, V> Table<K, V> {
 
     /// Returns all records in key order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
-        self.chunks().flat_map(|chunk| chunk.items.iter().map(|(k, v)| (k, v)))
+        self.chunks().flat_map(|chunk| chunk.items.iter().map(|(k, v)| (k, S::value(v))))
     }
 
     /// Returns all keys in order.
@@ -119,21 +128,21 @@ impl<K: Ord, V> Table<K, V> {
                 Bound::Included(e) => k <= e,
                 Bound::Excluded(e) => k < e,
             })
-            .map(|(k, v)| (k, v))
+            .map(|(k, v)| (k, S::value(v)))
     }
 
     /// Returns the first record.
     #[must_use]
     pub fn first(&self) -> Option<(&K, &V)> {
         let (key, value) = self.spine.first()?.items.first()?.items.first()?;
-        Some((key, value))
+        Some((key, S::value(value)))
     }
 
     /// Returns the last record.
     #[must_use]
     pub fn last(&self) -> Option<(&K, &V)> {
         let (key, value) = self.spine.last()?.items.last()?.items.last()?;
-        Some((key, value))
+        Some((key, S::value(value)))
     }
 
     /// Returns the last record whose key is not above `key`.
@@ -145,7 +154,7 @@ impl<K: Ord, V> Table<K, V> {
         }
         .items;
         let (found, value) = &records[records.partition_point(|(k, _)| k <= key).checked_sub(1)?];
-        Some((found, value))
+        Some((found, S::value(value)))
     }
 
     /// Returns the first record whose key is above `key`.
@@ -153,12 +162,12 @@ impl<K: Ord, V> Table<K, V> {
         let at = self.seek(|chunk| chunk.last_key().is_some_and(|k| k <= key));
         let records = &self.spine.get(at.group)?.items[at.chunk].items;
         let (found, value) = &records[records.partition_point(|(k, _)| k <= key)];
-        Some((found, value))
+        Some((found, S::value(value)))
     }
 
     /// Returns the place of the first chunk that isn't `before`, behind the last group if all are. Chunks that are
     /// come before those that aren't.
-    fn seek(&self, before: impl Fn(&Chunk<K, V>) -> bool) -> At {
+    fn seek(&self, before: impl Fn(&Chunk<K, S::Cell>) -> bool) -> At {
         let group = self.spine.partition_point(|group| group.items.last().is_some_and(|chunk| before(chunk)));
         let chunk =
             self.spine.get(group).map_or(0, |group| group.items.partition_point(|chunk| before(chunk)));
@@ -174,36 +183,43 @@ impl<K: Ord, V> Table<K, V> {
         (at.group < self.spine.len()).then_some(at)
     }
 
-    fn chunk(&self, at: At) -> &Chunk<K, V> {
+    fn chunk(&self, at: At) -> &Chunk<K, S::Cell> {
         &self.spine[at.group].items[at.chunk]
     }
 }
 
-impl<K: Ord, V> Table<K, V> {
-    /// Returns every record that differs from `earlier`, among up to a chunk of neighbours each that don't: what a
-    /// check of the last change has to look at. `earlier` must be a clone that this table grew from.
+impl<K: Ord, V, S: Store<V>> Table<K, V, S> {
+    /// Returns every record that differs from `earlier`, among some neighbours that don't: what a check of the last
+    /// change has to look at. `earlier` must be a clone that this table grew from.
     pub fn touched_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = (&'a K, &'a V)> {
         let (mine, theirs) = chunk::unshared(self.spine.iter(), earlier.spine.iter());
-        let chunks = |groups: Vec<&'a Arc<Group<K, V>>>| groups.into_iter().flat_map(|group| &group.items);
-        let (mine, _) = chunk::unshared(chunks(mine), chunks(theirs));
-        mine.into_iter().flat_map(|chunk| chunk.items.iter().map(|(k, v)| (k, v)))
+        let chunks =
+            |groups: Vec<&'a Arc<Group<K, S::Cell>>>| groups.into_iter().flat_map(|group| &group.items);
+        let (mine, theirs) = chunk::unshared(chunks(mine), chunks(theirs));
+        let mut before = theirs.into_iter().flat_map(|chunk| &chunk.items).peekable();
+        let records = mine.into_iter().flat_map(|chunk| chunk.items.iter());
+        let records = records.filter(move |(key, cell)| {
+            while before.next_if(|(old, _)| old < key).is_some() {}
+            before.peek().is_none_or(|(old, was)| old != key || !S::is_shared(was, cell))
+        });
+        records.map(|(k, v)| (k, S::value(v)))
     }
 }
 
-impl<K: Ord + Clone, V: Clone> Table<K, V> {
+impl<K: Ord + Clone, V, S: Store<V>> Table<K, V, S> {
     /// Puts a record at `key` and returns the one it replaces.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let Some(at) = self.locate(&key).or_else(|| self.last_chunk()) else {
-            let chunk = Chunk::new(alloc::vec![(key, value)]);
+            let chunk = Chunk::new(alloc::vec![(key, S::keep(value))]);
             self.spine.push(Arc::new(Group::new(alloc::vec![Arc::new(chunk)])));
             self.len = 1;
             return None;
         };
         let records = self.records_mut(at);
         match records.binary_search_by(|(k, _)| k.cmp(&key)) {
-            Ok(found) => Some(core::mem::replace(&mut records[found].1, value)),
+            Ok(found) => Some(S::take(core::mem::replace(&mut records[found].1, S::keep(value)))),
             Err(place) => {
-                records.insert(place, (key, value));
+                records.insert(place, (key, S::keep(value)));
                 self.len += 1;
                 self.split_if_full(at);
                 None
@@ -218,7 +234,7 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
     {
         let at = self.locate(key)?;
         let place = self.chunk(at).items.binary_search_by(|(k, _)| k.borrow().cmp(key)).ok()?;
-        Some(&mut self.records_mut(at)[place].1)
+        Some(S::value_mut(&mut self.records_mut(at)[place].1))
     }
 
     /// Takes the record at `key` out.
@@ -231,7 +247,7 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         let (_, value) = self.records_mut(at).remove(place);
         self.len -= 1;
         self.join_if_sparse(at);
-        Some(value)
+        Some(S::take(value))
     }
 
     fn last_chunk(&self) -> Option<At> {
@@ -239,11 +255,11 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         Some(At { group, chunk: self.spine[group].items.len().checked_sub(1)? })
     }
 
-    fn group_mut(&mut self, group: usize) -> &mut Vec<Arc<Chunk<K, V>>> {
+    fn group_mut(&mut self, group: usize) -> &mut Vec<Arc<Chunk<K, S::Cell>>> {
         Arc::make_mut(&mut self.spine[group]).items_mut()
     }
 
-    fn records_mut(&mut self, at: At) -> &mut Vec<(K, V)> {
+    fn records_mut(&mut self, at: At) -> &mut Vec<(K, S::Cell)> {
         Arc::make_mut(&mut self.group_mut(at.group)[at.chunk]).items_mut()
     }
 
@@ -298,7 +314,7 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
     }
 }
 
-impl<K: Ord + Clone, V: Clone> FromIterator<(K, V)> for Table<K, V> {
+impl<K: Ord + Clone, V, S: Store<V>> FromIterator<(K, V)> for Table<K, V, S> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(records: I) -> Self {
         let mut table = Self::default();
         for (key, value) in records {
@@ -308,28 +324,24 @@ impl<K: Ord + Clone, V: Clone> FromIterator<(K, V)> for Table<K, V> {
     }
 }
 
-impl<K: PartialEq, V: PartialEq> PartialEq for Table<K, V> {
+impl<K: Ord, V: PartialEq, S: Store<V>> PartialEq for Table<K, V, S> {
     fn eq(&self, other: &Self) -> bool {
-        self.len == other.len && records(self).eq(records(other))
+        self.len == other.len && self.iter().eq(other.iter())
     }
 }
 
-impl<K: Eq, V: Eq> Eq for Table<K, V> {}
+impl<K: Ord, V: Eq, S: Store<V>> Eq for Table<K, V, S> {}
 
-impl<K: Hash, V: Hash> Hash for Table<K, V> {
+impl<K: Hash, V: Hash, S: Store<V>> Hash for Table<K, V, S> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.len.hash(hasher);
         hasher.write_u64(self.digest());
     }
 }
 
-impl<K: Hash, V: Hash> Table<K, V> {
+impl<K: Hash, V: Hash, S: Store<V>> Table<K, V, S> {
     /// Returns the sum of the records' hashes: equal tables have equal digests, however they came to be.
     pub fn digest(&self) -> u64 {
-        self.spine.iter().fold(0, |sum, group| sum.wrapping_add(group.sum()))
+        self.spine.iter().fold(0, |sum, group| sum.wrapping_add(group.sum::<V, S>()))
     }
-}
-
-fn records<K, V>(table: &Table<K, V>) -> impl Iterator<Item = &(K, V)> {
-    table.chunks().flat_map(|chunk| &chunk.items)
 }

@@ -1,6 +1,7 @@
 //! Figures that the pages promise, measured on this machine: with real processes, and the planner alone.
 
 mod adopt;
+mod churn;
 mod disk;
 mod etcd;
 mod failover;
@@ -12,12 +13,15 @@ mod replicate;
 mod rows;
 mod scripted;
 mod start;
+mod state;
 mod submit;
 
+pub use churn::churn;
 pub use failover::failover;
 pub use plan::plan;
 pub use preempt::preempt;
 pub use replicate::replicate;
 pub use rows::{Figures, quantile};
 pub use start::{boot_nanos, stamp};
+pub use state::state;
 pub use submit::submit;

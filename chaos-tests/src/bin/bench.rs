@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use chaos_tests::bench::{self, Figures};
 
-const USAGE: &str = "bench failover|plan|preempt|replicate|submit [--out FILE] [--rounds N]";
+const USAGE: &str = "bench churn|failover|plan|preempt|replicate|state|submit [--out FILE] [--rounds N]";
 
 struct Arguments {
     name: String,
@@ -34,10 +34,12 @@ fn run() -> Result<()> {
     let arguments = read(name, words)?;
     let mut figures = Figures::default();
     let measured = match arguments.name.as_str() {
+        "churn" => bench::churn(&mut figures, arguments.rounds.map_or_else(churn_jobs, Ok)?),
         "failover" => bench::failover(&mut figures, arguments.rounds.unwrap_or(20)),
         "plan" => bench::plan(&mut figures, arguments.rounds.unwrap_or(20)),
         "preempt" => bench::preempt(&mut figures, arguments.rounds.unwrap_or(200)),
         "replicate" => bench::replicate(&mut figures, arguments.rounds.unwrap_or(5)),
+        "state" => bench::state(&mut figures, arguments.rounds.unwrap_or(100)),
         "submit" => bench::submit(&mut figures, arguments.rounds.unwrap_or(100)),
         other => bail!("no bench `{other}`: {USAGE}"),
     };
@@ -45,6 +47,14 @@ fn run() -> Result<()> {
     print!("{}", figures.table());
     measured?;
     arguments.out.map_or(Ok(()), |file| figures.write(&file))
+}
+
+/// Returns how many jobs a churn has: as said in the environment, or a few days of them.
+fn churn_jobs() -> Result<usize> {
+    match std::env::var("BURSAR_CHURN_JOBS") {
+        Ok(text) => text.parse().context("BURSAR_CHURN_JOBS is a number"),
+        Err(_) => Ok(100_000),
+    }
 }
 
 fn read(name: String, mut words: impl Iterator<Item = String>) -> Result<Arguments> {

@@ -10,11 +10,10 @@ use crate::error::Error;
 use crate::state::v1 as state;
 use crate::wire::{Wire, moment, name, required};
 
-/// A pool's books without its accounts, which are records of their own.
+/// A pool's books without its classes and accounts, which are records of their own.
 pub(super) struct PoolParts {
     pub(super) since: Option<Timestamp>,
     pub(super) installed: Curve,
-    pub(super) classes: Table<Class, Curve>,
 }
 
 pub(super) fn tier(is_funded: bool) -> Tier {
@@ -33,20 +32,15 @@ pub(super) fn pool(name: &Name, pool: &PoolBooks) -> state::Pool {
         name: name.to_string(),
         since_ms: pool.since().map(Timestamp::as_millis),
         installed: Some(curve(pool.installed_curve())),
-        classes: pool.class_curves().iter().map(|(class, of)| class_curve(*class, of)).collect(),
     }
 }
 
 pub(super) fn read_pool(m: state::Pool) -> Result<(Name, PoolParts), Error> {
-    let mut classes = Table::default();
-    for m in m.classes {
-        classes.insert(class(&m)?, read_curve(required("curve", m.curve)?)?);
-    }
     let installed = read_curve(required("installed", m.installed)?)?;
-    Ok((name("name", &m.name)?, PoolParts { since: m.since_ms.map(moment), installed, classes }))
+    Ok((name("name", &m.name)?, PoolParts { since: m.since_ms.map(moment), installed }))
 }
 
-fn class_curve(class: Class, of: &Curve) -> state::ClassCurve {
+pub(super) fn class_curve(pool: &Name, class: Class, of: &Curve) -> state::ClassCurve {
     let (kind, budget, is_funded) = match class {
         Class::Idle => (state::Class::Idle, 0, false),
         Class::Unavailable => (state::Class::Unavailable, 0, false),
@@ -54,7 +48,18 @@ fn class_curve(class: Class, of: &Curve) -> state::ClassCurve {
         Class::Overhead => (state::Class::Overhead, 0, false),
         Class::Occupied { budget, tier } => (state::Class::Occupied, budget.get(), tier == Tier::Funded),
     };
-    state::ClassCurve { class: kind.into(), budget, funded: is_funded, curve: Some(curve(of)) }
+    state::ClassCurve {
+        class: kind.into(),
+        budget,
+        funded: is_funded,
+        curve: Some(curve(of)),
+        pool: pool.to_string(),
+    }
+}
+
+pub(super) fn read_class_curve(m: state::ClassCurve) -> Result<(Name, Class, Curve), Error> {
+    let class = class(&m)?;
+    Ok((name("pool", &m.pool)?, class, read_curve(required("curve", m.curve)?)?))
 }
 
 fn class(m: &state::ClassCurve) -> Result<Class, Error> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use scheduler_core::id::{
     AttemptId, AttemptNo, BudgetId, JobId, NodeId, Rank, RequestId, SpecHash, TokenHash,
 };
-use scheduler_core::job::{End, Exit, HeldBy, Job, Phase, Progress, Terms};
+use scheduler_core::job::{End, Exit, HeldBy, Job, JobResult, Phase, Progress, Terms};
 use scheduler_core::spec::{Shape, TermSource, Tier, Turn};
 use scheduler_core::state::{InLine, Launch, Stray, Timer};
 use scheduler_core::unit::{ChargeMillis, Span, Timestamp};
@@ -213,6 +213,24 @@ fn read_job_end(m: state::End) -> Result<End, Error> {
         state::End::Lost => End::Lost,
         state::End::Superseded => End::Superseded,
     })
+}
+
+pub(super) fn result(id: JobId, result: &JobResult) -> state::JobResult {
+    state::JobResult {
+        job: id.get(),
+        at_ms: result.at.as_millis(),
+        end: job_end(result.end).into(),
+        exit: result.exit.map(|exit| exit.to_wire()),
+    }
+}
+
+pub(super) fn read_result(m: state::JobResult) -> Result<(JobId, JobResult), Error> {
+    let result = JobResult {
+        at: moment(m.at_ms),
+        end: read_job_end(m.end())?,
+        exit: m.exit.map(Exit::from_wire).transpose()?,
+    };
+    Ok((JobId::new(m.job), result))
 }
 
 pub(super) fn launch(hash: &SpecHash, launch: &Launch) -> state::Launch {

@@ -55,6 +55,7 @@ pub(super) fn meta(from: &State) -> state::Meta {
         time_jump: meta
             .time_jump
             .map(|jump| state::TimeJump { from_ms: jump.from.as_millis(), to_ms: jump.to.as_millis() }),
+        spec_bytes: meta.spec_bytes,
     }
 }
 
@@ -78,6 +79,7 @@ pub(super) fn read_meta(m: state::Meta) -> Result<Meta, Error> {
             what: mode.what,
         }),
         live_jobs: m.live_jobs,
+        spec_bytes: m.spec_bytes,
         alarms: m
             .alarms
             .into_iter()

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use prost::Message;
 use scheduler_core::id::{BudgetId, Name};
-use scheduler_core::ledger::{Account, Books, Merged, PoolBooks};
+use scheduler_core::ledger::{Account, Books, Class, Curve, Merged, PoolBooks};
 use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
-use scheduler_core::table::Table;
+use scheduler_core::table::{Store, Table};
 
 use super::{FORMAT, attempts, bills, books, jobs, people};
 use crate::error;
@@ -17,8 +17,8 @@ use crate::state::v1::record::Record as Kind;
 use crate::state::v1::{Record, Trailer};
 use crate::wire::required;
 
-/// The most bytes of one record: a job spec is 64 KiB, a curve's points are a few megabytes.
-const RECORD_MAX: u64 = 256 * 1024 * 1024;
+/// The most bytes of one record: a job spec is 64 KiB, a curve with all the points there may be 50 MB.
+const RECORD_MAX: u64 = 64 * 1024 * 1024;
 
 /// Why a snapshot can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +60,7 @@ pub enum Error {
 /// # Errors
 /// When a record can't be, or the records don't fit the trailer.
 pub fn read(from: &mut dyn Read) -> Result<State, Error> {
-    let mut source = Source { from, records: 0 };
+    let mut source = Source { from, records: 0, buffer: Vec::new() };
     match source.next()? {
         Kind::Header(header) if header.format == FORMAT => {}
         Kind::Header(header) => return Err(Error::Format { found: header.format }),
@@ -81,6 +81,7 @@ pub fn read(from: &mut dyn Read) -> Result<State, Error> {
 struct Source<'a> {
     from: &'a mut dyn Read,
     records: u64,
+    buffer: Vec<u8>,
 }
 
 impl Source<'_> {
@@ -88,13 +89,14 @@ impl Source<'_> {
         let records = self.records;
         let failed = |source| Error::Read { records, source };
         let len = self.length().map_err(failed)?;
-        let mut bytes = Vec::new();
-        let read = self.from.take(len).read_to_end(&mut bytes).map_err(failed)?;
+        // Grows with what comes, whatever the length says.
+        self.buffer.clear();
+        let read = self.from.take(len).read_to_end(&mut self.buffer).map_err(failed)?;
         if u64::try_from(read) != Ok(len) {
             return Err(failed(io::ErrorKind::UnexpectedEof.into()));
         }
         self.records += 1;
-        let record = Record::decode(bytes.as_slice())
+        let record = Record::decode(self.buffer.as_slice())
             .map_err(|cause| error::Error::NoMessage("snapshot record", cause))
             .and_then(|record| required("record", record.record));
         record.map_err(|source| Error::Record { at: self.records, source })
@@ -122,6 +124,7 @@ struct Building {
     state: State,
     merged: Merged,
     pools: BTreeMap<Name, books::PoolParts>,
+    classes: BTreeMap<Name, Table<Class, Curve>>,
     accounts: BTreeMap<Name, Table<(BudgetId, Tier), Arc<Account>>>,
 }
 
@@ -136,28 +139,37 @@ impl Building {
                 self.merged = books::read_merged(&m)?;
                 state.meta = people::read_meta(m)?;
             }
-            Kind::Budget(m) => put(&mut state.budgets, people::read_budget(m)?),
-            Kind::Principal(m) => put(&mut state.principals, people::read_principal(m)?),
-            Kind::JoinToken(m) => put(&mut state.join_tokens, people::read_join_token(m)?),
-            Kind::Node(m) => put(&mut state.nodes, people::read_node(m)?),
-            Kind::Job(m) => put(&mut state.jobs, jobs::read_job(m)?),
-            Kind::Attempt(m) => put(&mut state.attempts, attempts::read_attempt(m)?),
+            Kind::Budget(m) => put(&mut state.budgets, people::read_budget(m)?)?,
+            Kind::Principal(m) => put(&mut state.principals, people::read_principal(m)?)?,
+            Kind::JoinToken(m) => put(&mut state.join_tokens, people::read_join_token(m)?)?,
+            Kind::Node(m) => put(&mut state.nodes, people::read_node(m)?)?,
+            Kind::Job(m) => put(&mut state.jobs, jobs::read_job(m)?)?,
+            Kind::Attempt(m) => put(&mut state.attempts, attempts::read_attempt(m)?)?,
             Kind::Pool(m) => {
                 let (name, parts) = books::read_pool(m)?;
                 self.pools.insert(name, parts);
             }
+            Kind::ClassCurve(m) => {
+                let (pool, class, curve) = books::read_class_curve(m)?;
+                put(self.classes.entry(pool).or_default(), (class, curve))?;
+            }
             Kind::Account(m) => {
                 let (pool, key, account) = books::read_account(m)?;
-                self.accounts.entry(pool).or_default().insert(key, Arc::new(account));
+                put(self.accounts.entry(pool).or_default(), (key, Arc::new(account)))?;
             }
-            Kind::Launch(m) => put(&mut state.launches, jobs::read_launch(m)?),
-            Kind::Decision(m) => put(&mut state.decisions, attempts::read_decision(m)?),
-            Kind::Bill(m) => put(&mut state.bills, bills::read_bill(m)?),
-            Kind::Request(m) => put(&mut state.requests, people::read_request(m)?),
-            Kind::Stray(m) => put(&mut state.strays, jobs::read_stray(m)?),
-            Kind::InLine(m) => put(&mut state.line, (jobs::read_in_line(m)?, ())),
-            Kind::Ended(m) => put(&mut state.ended, (jobs::read_ended_job(&m), ())),
-            Kind::Timer(m) => put(&mut state.timers, (jobs::read_timer(m)?, ())),
+            Kind::Launch(m) => put(&mut state.launches, jobs::read_launch(m)?)?,
+            Kind::Decision(m) => put(&mut state.decisions, attempts::read_decision(m)?)?,
+            Kind::Bill(m) => put(&mut state.bills, bills::read_bill(m)?)?,
+            Kind::Request(m) => put(&mut state.requests, people::read_request(m)?)?,
+            Kind::Stray(m) => put(&mut state.strays, jobs::read_stray(m)?)?,
+            Kind::InLine(m) => put(&mut state.line, (jobs::read_in_line(m)?, ()))?,
+            Kind::Ended(m) => put(&mut state.ended, (jobs::read_ended_job(&m), ()))?,
+            Kind::Result(m) => {
+                let (id, result) = jobs::read_result(m)?;
+                state.results_by_end.insert((result.at, id), ());
+                put(&mut state.results, (id, result))?;
+            }
+            Kind::Timer(m) => put(&mut state.timers, (jobs::read_timer(m)?, ()))?,
         }
         Ok(())
     }
@@ -168,8 +180,9 @@ impl Building {
         }
         let mut pools = Table::default();
         for (name, parts) in self.pools {
+            let classes = self.classes.remove(&name).unwrap_or_default();
             let accounts = self.accounts.remove(&name).unwrap_or_default();
-            let pool = PoolBooks::from_parts(parts.since, parts.installed, parts.classes, accounts);
+            let pool = PoolBooks::from_parts(parts.since, parts.installed, classes, accounts);
             pools.insert(name, Arc::new(pool));
         }
         self.state.books = Books::from_parts(pools, self.merged);
@@ -180,6 +193,14 @@ impl Building {
     }
 }
 
-fn put<K: Ord + Clone, V: Clone>(table: &mut Table<K, V>, (key, value): (K, V)) {
+/// Appends a record: they come in key order, each once.
+fn put<K: Ord + Clone, V, S: Store<V>>(
+    table: &mut Table<K, V, S>,
+    (key, value): (K, V),
+) -> Result<(), error::Error> {
+    if table.last().is_some_and(|(last, _)| *last >= key) {
+        return Err(error::Error::bad("record", "out of order, or there twice"));
+    }
     table.insert(key, value);
+    Ok(())
 }

@@ -35,6 +35,9 @@ pub fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
         .try_for_each(|(id, value)| sink.put(Kind::Attempt(attempts::attempt(*id, value))))?;
     for (name, pool) in state.books.pools().iter() {
         sink.put(Kind::Pool(books::pool(name, pool)))?;
+        for (class, curve) in pool.class_curves().iter() {
+            sink.put(Kind::ClassCurve(books::class_curve(name, *class, curve)))?;
+        }
         for ((budget, tier), account) in pool.accounts().iter() {
             sink.put(Kind::Account(books::account(name, *budget, *tier, account)))?;
         }
@@ -49,6 +52,8 @@ pub fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
     state.strays.iter().try_for_each(|(id, value)| sink.put(Kind::Stray(jobs::stray(*id, value))))?;
     state.line.keys().try_for_each(|id| sink.put(Kind::InLine(jobs::in_line(id))))?;
     state.ended.keys().try_for_each(|id| sink.put(Kind::Ended(jobs::ended_job(*id))))?;
+    // Their index by end follows from them.
+    state.results.iter().try_for_each(|(id, value)| sink.put(Kind::Result(jobs::result(*id, value))))?;
     state.timers.keys().try_for_each(|id| sink.put(Kind::Timer(jobs::timer(id))))?;
     let records = sink.records;
     sink.put(Kind::Trailer(Trailer { records, digest: state.digest().to_vec() }))

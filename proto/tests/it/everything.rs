@@ -6,7 +6,8 @@ use scheduler_core::id::{
     AttemptId, AttemptNo, DecisionId, Generation, JobId, Label, LogIndex, NodeId, Rank, Slot, Term,
 };
 use scheduler_core::job::{
-    Attempt, AttemptEnd, Ended, Exit, HeldBy, PastAttempt, Phase, Placement, Progress, Stop, StopCause, Taken,
+    Attempt, AttemptEnd, End, Ended, Exit, HeldBy, JobResult, PastAttempt, Phase, Placement, Progress, Stop,
+    StopCause, Taken,
 };
 use scheduler_core::node::{Cordon, Drain, Urgency};
 use scheduler_core::spec::Tier;
@@ -32,6 +33,7 @@ pub fn everything() -> State {
     attempts(&mut state);
     jobs(&mut state);
     bills(&mut state);
+    results(&mut state);
     let record = |start| Record { at: at(5), made_at: LogIndex::new(76), term: Term::new(2), start };
     state.decisions.insert(decision(0), record(taking(None)));
     let timers = [
@@ -187,6 +189,24 @@ fn past() -> Vec<PastAttempt> {
         charged: ChargeMillis::new(1 << 65),
     };
     (1..).zip(ends().into_iter().zip(stops)).map(past).collect()
+}
+
+fn results(state: &mut State) {
+    let ends = [
+        (End::Completed, Some(Exit::Code(0))),
+        (End::Failed, Some(Exit::Signal(9))),
+        (End::Preempted, Some(Exit::Unknown)),
+        (End::TimedOut, None),
+        (End::Cancelled, None),
+        (End::Lost, None),
+        (End::Superseded, None),
+    ];
+    for (n, (end, exit)) in (0..).zip(ends) {
+        // The later number ended first.
+        let (id, at) = (JobId::new(300 + n), at(90 - u64::from(n)));
+        state.results.insert(id, JobResult { at, end, exit });
+        state.results_by_end.insert((at, id), ());
+    }
 }
 
 fn bills(state: &mut State) {

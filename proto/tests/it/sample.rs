@@ -162,6 +162,13 @@ pub fn settings() -> Settings {
         keep_ended: Span::from_millis(72),
         keep_ended_max: 73,
         live_jobs_max: 74,
+        keep_results: Span::from_millis(75),
+        keep_results_max: 76,
+        specs_mib_max: 77,
+        requests_max: 78,
+        decisions_max: 79,
+        bills_max: 80,
+        curve_points_max: 81,
         allow_simulated: true,
     }
 }

@@ -59,6 +59,7 @@ fn everything_that_a_state_can_hold_comes_back_as_it_was() {
     assert!(restored.bills == state.bills, "bills");
     assert!(restored.decisions == state.decisions, "decisions");
     assert!(restored.timers == state.timers, "timers");
+    assert!(restored.results == state.results, "results");
     assert_eq!(restored.digest(), state.digest());
     assert_eq!(bytes_of(&restored), bytes_of(&state));
 }

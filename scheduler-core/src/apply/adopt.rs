@@ -10,7 +10,7 @@ use crate::command::{Answer, Code, Outcome, Rejection};
 use crate::decision::{Dropped, Plan, Record, Right, Start, Take};
 use crate::id::{AttemptNo, DecisionId, NodeId, Slot};
 use crate::job::{Attempt, Job, Phase};
-use crate::lifecycle::{leaving, need, place};
+use crate::lifecycle::{leaving, need, place, retain};
 use crate::node::Node;
 use crate::spec::Tier;
 use crate::state::State;
@@ -32,6 +32,7 @@ pub(super) fn adopt(state: &mut State, cx: &Context<'_>, plan: &Plan) -> Answer 
             Err(why) => dropped.push((n, why)),
         }
     }
+    retain::decisions(state);
     Ok(Outcome::Adopted { adopted, dropped })
 }
 

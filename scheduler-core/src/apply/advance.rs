@@ -13,13 +13,16 @@ pub fn advance(state: &mut State, to: Timestamp) {
             Due::Leaves { since, job, .. } => leave(state, (since, job)),
         }
     }
-    let max = usize::try_from(state.meta.settings.keep_ended_max).unwrap_or(usize::MAX);
+    let max = forget::bound(state.meta.settings.keep_ended_max);
     while let Some(oldest) = state.ended.first().map(|(key, ())| *key).filter(|_| state.ended.len() > max) {
         leave(state, oldest);
     }
-    state.meta.time = state.meta.time.max(to);
-    state.books.thin(state.meta.settings.window, state.meta.time);
+    let before = state.meta.time;
+    state.meta.time = before.max(to);
+    let settings = &state.meta.settings;
+    state.books.thin(settings.window, forget::bound(settings.curve_points_max), (before, state.meta.time));
     billing::thin(state, state.meta.time);
+    forget::thin_results(state, state.meta.time);
 }
 
 /// Returns when time alone changes something next; nothing does before the next entry, if there is nothing.

@@ -33,6 +33,7 @@ pub fn apply(state: &mut State, index: LogIndex, term: Term, entry: &Entry) -> A
     if let Some(known) = requests::recall(state, entry, now) {
         return known;
     }
+    requests::refuse(state, entry)?;
     let before = state.clone();
     let answer = command(state, &Context { index, now, actor: &entry.actor }, &entry.command);
     let answer = settle(state, before, answer);

@@ -14,12 +14,10 @@ use crate::job::{AttemptEnd, Ended, Exit};
 use crate::ledger::Class;
 use crate::lifecycle::gpu::class_when_free;
 use crate::lifecycle::{freed, go, need, rank, service, stray};
-use crate::node::{Contact, Facts, Gpu, GpuFacts, Node};
+use crate::node::{Contact, Facts, GPUS_MAX, Gpu, GpuFacts, Node};
 use crate::state::State;
 use crate::unit::{GpuCount, Timestamp};
 
-/// The most GPUs of a node, ever seen ones too.
-const GPUS_MAX: usize = 64;
 /// The most lines about what is wrong with a node, and the longest.
 const TROUBLE_MAX: usize = 32;
 const TROUBLE_LEN_MAX: usize = 1_024;

@@ -58,6 +58,7 @@ fn check_settings(settings: &Settings) -> Result<(), Rejection> {
         ("request memory", settings.request_memory),
         ("request skew", settings.request_skew),
         ("keep ended", settings.keep_ended),
+        ("keep results", settings.keep_results),
     ];
     for (name, span) in spans {
         if span < Span::from_millis(50) || span > Span::MAX {

@@ -24,7 +24,9 @@ pub(super) fn join(state: &mut State, join: &Join) -> Answer {
         return Err(Rejection::new(Code::Conflict, what, why, String::from("start with an empty one")));
     }
     if state.nodes.len() >= NODES_MAX {
-        return Err(Rejection::new(Code::Full, format!("there are {NODES_MAX} nodes"), "", String::new()));
+        let what = format!("there are {NODES_MAX} nodes");
+        let why = "that is the most one control plane looks after";
+        return Err(Rejection::new(Code::Full, what, why, String::from("found another for more")));
     }
     state.join_tokens.remove(&join.token);
     state.timers.remove(&(token.expires_at, Timer::JoinToken(join.token)));

@@ -1,5 +1,6 @@
 //! A one-time permission for a node to join.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
@@ -7,7 +8,8 @@ use super::context::Context;
 use super::entry::DONE;
 use super::rights;
 use crate::command::{Answer, Code, IssueJoinToken, Rejection};
-use crate::node::{JoinToken, NODES_MAX};
+use crate::id::Name;
+use crate::node::{JoinToken, NODES_MAX, POOLS_MAX};
 use crate::state::{State, Timer};
 use crate::unit::Span;
 
@@ -28,6 +30,13 @@ pub(super) fn issue(state: &mut State, cx: &Context<'_>, new: &IssueJoinToken) -
     if state.join_tokens.len() >= NODES_MAX {
         let what = format!("{NODES_MAX} join tokens are waiting to be used");
         return Err(Rejection::new(Code::Full, what, "", String::from("use them, or wait until they lapse")));
+    }
+    let nodes = state.nodes.values().map(|node| &node.pool);
+    let pools: BTreeSet<&Name> = nodes.chain(state.join_tokens.values().map(|token| &token.pool)).collect();
+    if pools.len() >= POOLS_MAX && !pools.contains(&new.pool) {
+        let what = format!("there are nodes of {POOLS_MAX} clusters");
+        let why = "each has books and a line of its own";
+        return Err(Rejection::new(Code::Full, what, why, String::from("join one of those")));
     }
     if state.join_tokens.contains(&new.token) {
         let what = String::from("this token was issued before");

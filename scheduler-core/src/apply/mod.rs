@@ -43,4 +43,5 @@ mod undrain;
 
 pub use advance::{advance, next_change};
 pub use entry::{apply, broken};
+pub(crate) use principals::PRINCIPALS_MAX;
 pub use set_time::check as check_set_time;

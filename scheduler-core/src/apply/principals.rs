@@ -1,5 +1,6 @@
 //! Principals come and go.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
@@ -12,7 +13,7 @@ use crate::principal::Principal;
 use crate::state::State;
 
 /// The most principals.
-const PRINCIPALS_MAX: usize = 100_000;
+pub(crate) const PRINCIPALS_MAX: usize = 100_000;
 
 /// Adds a principal, or gives a revoked one a new token.
 pub(super) fn add(state: &mut State, cx: &Context<'_>, new: &AddPrincipal) -> Answer {
@@ -26,13 +27,14 @@ pub(super) fn add(state: &mut State, cx: &Context<'_>, new: &AddPrincipal) -> An
         let fix = String::from("take another name, or revoke it first");
         return Err(Rejection::new(Code::NameTaken, what, "", fix));
     }
-    if known.is_none() && state.principals.len() >= PRINCIPALS_MAX {
-        let what = format!("there are {PRINCIPALS_MAX} principals");
-        return Err(Rejection::new(Code::Full, what, "", String::new()));
-    }
+    let is_full = known.is_none() && state.principals.len() >= PRINCIPALS_MAX;
+    let leaves = if is_full { Some(someone_revoked(state)?) } else { None };
     if state.principals.values().any(|other| other.token == new.token) {
         let what = String::from("a principal has, or had, this token");
         return Err(Rejection::new(Code::Conflict, what, "", String::from("make a new token")));
+    }
+    if let Some(leaves) = leaves {
+        state.principals.remove(&leaves);
     }
     let principal = Principal {
         token: new.token,
@@ -42,6 +44,22 @@ pub(super) fn add(state: &mut State, cx: &Context<'_>, new: &AddPrincipal) -> An
     };
     state.principals.insert(new.name.clone(), principal);
     DONE
+}
+
+/// Returns a principal who can leave state: revoked, without a job there and named by no budget.
+fn someone_revoked(state: &State) -> Result<Name, Rejection> {
+    let mut needed: BTreeSet<&Name> = state.jobs.values().map(|job| &job.user).collect();
+    for budget in state.budgets.values() {
+        needed.extend(budget.owner.iter().chain(&budget.members));
+    }
+    let is_free = |(name, principal): &(&Name, &Principal)| principal.is_revoked && !needed.contains(name);
+    let found = state.principals.iter().find(is_free).map(|(name, _)| name.clone());
+    found.ok_or_else(|| {
+        let what = format!("there are {PRINCIPALS_MAX} principals");
+        let why = "one that was revoked leaves when it has no job and no budget names it; there is none";
+        let fix = String::from("`bursar principal revoke NAME` whoever is not needed");
+        Rejection::new(Code::Full, what, why, fix)
+    })
 }
 
 /// Makes a principal's token worthless. Its jobs run on.

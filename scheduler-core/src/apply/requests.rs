@@ -4,8 +4,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::command::{Answer, Code, Entry, Rejection, Remembered};
+use crate::command::{Answer, Code, Command, Entry, Rejection, Remembered};
 use crate::id::{LogIndex, RequestId};
+use crate::lifecycle::forget;
 use crate::state::{State, Timer};
 use crate::unit::{Span, Timestamp};
 
@@ -60,6 +61,26 @@ pub(super) fn carry_over(state: &mut State, span: Span) {
         state.timers.remove(&(before.plus(memory), Timer::Request(id)));
         state.timers.insert((before.plus(span).plus(memory), Timer::Request(id)), ());
     }
+}
+
+/// Refuses a write whose answer could not be remembered. Submissions leave an eighth of the room to those who cancel,
+/// drain and repair. Nothing was done and nothing is remembered, so trying again with the same id is right.
+pub(super) fn refuse(state: &State, entry: &Entry) -> Result<(), Rejection> {
+    let settings = &state.meta.settings;
+    let max = match entry.command {
+        _ if entry.request.is_none() => return Ok(()),
+        Command::Submit(_) => settings.requests_max - settings.requests_max / 8,
+        _ => settings.requests_max,
+    };
+    if state.requests.len() < forget::bound(max) {
+        return Ok(());
+    }
+    Err(Rejection::new(
+        Code::Full,
+        format!("{max} requests came within {}", settings.request_memory),
+        "each answer is remembered that long, so that repeating a request does nothing twice",
+        String::from("send it again a little later"),
+    ))
 }
 
 /// Keeps the answer for retries.

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{COUNT_MAX, DEPTH_MAX, TreeNode};
+use super::{COUNT_MAX, DEPTH_MAX, MEMBERS_MAX, TreeNode};
 use crate::command::{Code, Rejection};
 use crate::unit::Share;
 
@@ -31,13 +31,25 @@ pub(super) fn check(root: &TreeNode) -> Result<(), Rejection> {
             String::from("write `owner: NAME` at the root"),
         ));
     }
-    let mut count = 0;
-    check_below(root, root.name.as_str(), 0, &mut count)
+    let mut counts = Counts::default();
+    check_below(root, root.name.as_str(), 0, &mut counts)
 }
 
-fn check_below(node: &TreeNode, path: &str, depth: usize, count: &mut usize) -> Result<(), Rejection> {
-    *count += 1;
-    if *count > COUNT_MAX {
+#[derive(Default)]
+struct Counts {
+    budgets: usize,
+    members: usize,
+}
+
+fn check_below(node: &TreeNode, path: &str, depth: usize, counts: &mut Counts) -> Result<(), Rejection> {
+    counts.budgets += 1;
+    counts.members += node.members.len();
+    if counts.members > MEMBERS_MAX {
+        let what = format!("the tree names more than {MEMBERS_MAX} members");
+        let fix = String::from("name them once, at a budget above: members there may submit below");
+        return Err(Rejection::new(Code::BadTree, what, "", fix));
+    }
+    if counts.budgets > COUNT_MAX {
         let what = format!("the tree has more than {COUNT_MAX} budgets");
         return Err(Rejection::new(Code::BadTree, what, "", String::from("leave some out")));
     }
@@ -53,7 +65,7 @@ fn check_below(node: &TreeNode, path: &str, depth: usize, count: &mut usize) -> 
     }
     check_sum(node, path)?;
     for child in &node.children {
-        check_below(child, &format!("{path}/{}", child.name), depth + 1, count)?;
+        check_below(child, &format!("{path}/{}", child.name), depth + 1, counts)?;
     }
     Ok(())
 }

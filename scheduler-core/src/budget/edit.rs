@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::diff::{Change, diff};
 use super::lookup::{children_by_name, open_children};
-use super::{Budget, ROOT, TreeNode, may_edit};
+use super::{Budget, KEPT_MAX, ROOT, TreeNode, leave, may_edit};
 use crate::command::{Code, Rejection};
 use crate::id::{BudgetId, Name, Revision};
 use crate::principal::Actor;
@@ -43,12 +43,29 @@ pub fn apply_tree(state: &mut State, file: &TreeNode, actor: &Actor) -> Result<V
     if changes.is_empty() {
         return Ok(changes);
     }
-    if let Some(root) = state.budgets.get_mut(&ROOT) {
+    let mut next = state.clone();
+    if let Some(root) = next.budgets.get_mut(&ROOT) {
         root.name = file.name.clone();
     }
-    update(state, ROOT, file);
-    state.meta.tree = Revision::new(state.meta.tree.get() + 1);
+    update(&mut next, ROOT, file);
+    leave::closed(&mut next);
+    if next.budgets.len() > KEPT_MAX {
+        return Err(too_many(&next));
+    }
+    next.meta.tree = Revision::new(state.meta.tree.get() + 1);
+    *state = next;
     Ok(changes)
+}
+
+fn too_many(state: &State) -> Rejection {
+    let kept = state.budgets.len();
+    let closed = state.budgets.values().filter(|budget| budget.is_closed).count();
+    Rejection::new(
+        Code::Full,
+        format!("there would be {kept} budgets, {closed} of them closed; at most {KEPT_MAX}"),
+        "a closed budget leaves when its work has ended and its charge is older than the window",
+        String::from("use names again that were in the tree, or change it later"),
+    )
 }
 
 fn check_right(state: &State, actor: &Actor, change: &Change) -> Result<(), Rejection> {

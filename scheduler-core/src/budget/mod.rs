@@ -6,6 +6,7 @@
 mod check;
 mod diff;
 mod edit;
+mod leave;
 mod lookup;
 mod record;
 mod rights;
@@ -19,6 +20,6 @@ pub use edit::{apply_tree, found};
 pub use lookup::{
     defaults, effective_share, find, for_submission, is_leaf, is_worth_nothing, label, path, path_of, tree,
 };
-pub use record::{Budget, COUNT_MAX, DEPTH_MAX, ROOT, TreeNode};
+pub use record::{Budget, COUNT_MAX, DEPTH_MAX, KEPT_MAX, MEMBERS_MAX, ROOT, TreeNode};
 pub use rights::{is_member, is_operator, may_edit, owns};
 pub use usage::{PoolUsage, Row, usage};

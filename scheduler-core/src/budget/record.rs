@@ -11,6 +11,10 @@ use crate::unit::Share;
 pub const DEPTH_MAX: usize = 16;
 /// The most budgets of one tree.
 pub const COUNT_MAX: usize = 10_000;
+/// The most budgets in state: those of the tree, and closed ones that something still refers to.
+pub const KEPT_MAX: usize = 2 * COUNT_MAX;
+/// The most members of one tree, each counted as often as it is named.
+pub const MEMBERS_MAX: usize = 100_000;
 
 /// The root's id.
 pub const ROOT: BudgetId = BudgetId::new(0);

@@ -5,14 +5,10 @@ use alloc::format;
 use alloc::string::String;
 
 use crate::id::AttemptId;
-use crate::lifecycle::billing::BILLS_MAX;
 use crate::state::State;
 
 pub(super) fn full(state: &State) -> Result<(), String> {
     let (now, window) = (state.meta.time, state.meta.settings.window);
-    if state.bills.len() > BILLS_MAX {
-        return Err(format!("{} bills are kept", state.bills.len()));
-    }
     for ((ended_at, id), bill) in state.bills.iter() {
         if *ended_at > now || ended_at.plus(window) <= now || *ended_at < bill.noticed_at {
             return Err(format!("the bill of {id} is of {ended_at:?}, now is {now:?}"));

@@ -5,7 +5,6 @@ use alloc::string::String;
 
 use crate::id::JobId;
 use crate::job::Job;
-use crate::lifecycle::freed::PAST_MAX;
 use crate::lifecycle::{book, phase};
 use crate::state::State;
 
@@ -25,7 +24,8 @@ fn check(state: &State, id: JobId, job: &Job) -> Result<(), String> {
     });
     let sum: u128 = job.past.iter().map(|past| past.charged).chain(ended).map(|charge| charge.get()).sum();
     // Attempts that are not shown any more were charged too.
-    let is_whole = job.past.len() < PAST_MAX;
+    let shown = job.past.len() + phase::attempts_of(state, id).count();
+    let is_whole = shown + 1 == usize::from(job.next_attempt.get());
     if sum > job.charged.get() || is_whole && sum != job.charged.get() {
         return Err(format!("job {id} was charged {}, its attempts {sum}", job.charged.get()));
     }

@@ -3,12 +3,16 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::state::State;
+use crate::state::{Launch, State};
 
 pub(super) fn full(state: &State) -> Result<(), String> {
     let live = state.jobs.values().filter(|job| !job.phase.is_ended()).count();
     if u32::try_from(live) != Ok(state.meta.live_jobs) {
         return Err(format!("{live} jobs are live, counted {}", state.meta.live_jobs));
+    }
+    let bytes: u64 = state.launches.values().map(Launch::size).sum();
+    if bytes != state.meta.spec_bytes {
+        return Err(format!("nodes read {bytes} bytes, counted {}", state.meta.spec_bytes));
     }
     if state.jobs.keys().next_back().is_some_and(|last| *last >= state.meta.next_job) {
         return Err(format!("a job has a number that was not given yet: {}", state.meta.next_job));

@@ -5,6 +5,7 @@
 //! and a few neighbours; a full check looks at everything.
 
 mod bills;
+mod bounds;
 mod charge;
 mod counts;
 mod drains;
@@ -15,6 +16,7 @@ mod launches;
 mod ledger;
 mod moments;
 mod requests;
+mod results;
 mod stops;
 
 use alloc::string::String;
@@ -53,6 +55,7 @@ const STEP: &[(&str, Step)] = &[
     ("a budget's account is the sum of those below", ledger::tree_step),
     ("a bill is written once, and settled once", bills::step),
     ("time and counters never go back", counts::step),
+    ("every table keeps its bound", bounds::step),
 ];
 
 /// All of them, on one state.
@@ -73,6 +76,8 @@ const FULL: &[(&str, Full)] = &[
     ("the line, the timers and the ended jobs follow from state", indexes::full),
     ("what nodes read is kept for the jobs that need it", launches::full),
     ("answers are remembered for their time and no longer", requests::full),
+    ("how a job ended is known in one place, for its time", results::full),
+    ("every table keeps its bound", bounds::full),
 ];
 
 /// States larger than this are checked whole at every so manyth entry, so that debug builds stay usable.

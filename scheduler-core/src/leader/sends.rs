@@ -6,13 +6,13 @@ use crate::id::{AttemptId, NodeId, Rank};
 use crate::job::Attempt;
 use crate::lifecycle::need;
 use crate::state::{State, Stray};
-use crate::table::{Table, digest_of};
+use crate::table::{Boxed, Table, digest_of};
 
 /// What was sent, by node, as one number; and the tables that it was made from, to look only at what changed since.
 #[derive(Debug, Default)]
 pub(super) struct Sends {
     sent: BTreeMap<NodeId, u64>,
-    attempts: Table<AttemptId, Attempt>,
+    attempts: Table<AttemptId, Attempt, Boxed>,
     strays: Table<(NodeId, AttemptId, Rank), Stray>,
 }
 

@@ -20,17 +20,6 @@ pub const FREE_FLOOR: Span = Span::from_hours(1);
 const EXACT: Span = Span::from_hours(1);
 /// Of older ones, the first and the last in each of these.
 const STEP: Span = Span::from_mins(1);
-/// Of the oldest, the first and the last in each of these, as far as that is needed to have fewer than [`POINTS_MAX`].
-const STEPS: [Span; 6] = [
-    Span::from_mins(2),
-    Span::from_mins(4),
-    Span::from_mins(8),
-    Span::from_mins(16),
-    Span::from_mins(32),
-    Span::from_mins(64),
-];
-/// The most breakpoints of all curves.
-const POINTS_MAX: usize = 2_000_000;
 /// Breakpoints are kept this much longer than the window.
 const SLACK: Span = Span::from_hours(1);
 
@@ -218,16 +207,19 @@ impl Books {
     }
 
     /// Merges old breakpoints: all of the last hour stay, then two a minute, none older than the window and an hour.
-    /// Above two million in all the oldest merge further. Does nothing within a minute of the last time, so it may be
-    /// called with every entry.
-    pub fn thin(&mut self, window: Span, now: Timestamp) {
+    /// Above `most` in all the oldest merge further. Called when time goes from one moment to another, and does nothing
+    /// within a minute, so it may be called with every entry.
+    pub fn thin(&mut self, window: Span, most: usize, (before, now): (Timestamp, Timestamp)) {
+        if round_down(now, STEP) <= before {
+            return;
+        }
         let to = round_down(now.minus(EXACT), STEP);
         if to > self.merged.until {
             self.merge(self.merged.until, to, STEP, now.minus(window).minus(SLACK));
             self.merged.until = to;
-            self.forget_ended(now);
-            self.bound(POINTS_MAX, window, now);
         }
+        self.forget_ended(now);
+        self.bound(most, window, now);
     }
 
     /// Returns how many breakpoints there are in all.
@@ -241,6 +233,57 @@ impl Books {
         self.pools.values().map(in_pool).sum()
     }
 
+    /// Returns how many curves there are in all, and how many of their breakpoints are not before `from`.
+    #[must_use]
+    pub fn curves(&self, from: Timestamp) -> (usize, usize) {
+        let all = self.pools.values().flat_map(|pool| {
+            let accounts = pool.accounts.values().map(|account| &account.curve);
+            pool.classes.values().chain(accounts).chain([&pool.installed])
+        });
+        all.fold((0, 0), |(curves, points), curve| {
+            (curves + 1, points + curve.points().range(from..).count())
+        })
+    }
+
+    /// A budget that nothing needs any more leaves the books: its GPU time counts with the budget above, whose account
+    /// has its charge already.
+    ///
+    /// # Panics
+    /// When something of it is still charged.
+    pub fn budget_left(&mut self, budget: BudgetId, parent: BudgetId) {
+        let names: Vec<Name> = self.pools.keys().cloned().collect();
+        for name in &names {
+            let books = self.pool_mut(name);
+            for tier in [Tier::Funded, Tier::Free] {
+                books.accounts.remove(&(budget, tier));
+                let Some(left) = books.classes.remove(&Class::Occupied { budget, tier }) else { continue };
+                assert_eq!(left.rate(), 0, "nothing runs in a budget that leaves");
+                if let Some((&at, &total)) = left.points().last() {
+                    class_mut(books, Class::Occupied { budget: parent, tier }).lift(total, at);
+                }
+            }
+        }
+    }
+
+    /// Whether a budget was charged, or occupied anything, since `from`, or has something set aside.
+    #[must_use]
+    pub fn has_used(&self, budget: BudgetId, from: Timestamp) -> bool {
+        let is_flat = |curve: &Curve| {
+            curve.rate() == 0 && curve.points().last().is_none_or(|(_, total)| *total == curve.total(from))
+        };
+        let has_used = |pool: &PoolBooks, tier| {
+            let account = pool.account(budget, tier);
+            let class = pool.classes.get(&Class::Occupied { budget, tier });
+            let is_quiet = |account: &Account| {
+                is_flat(&account.curve)
+                    && account.set_aside.fixed().get() == 0
+                    && account.set_aside.ends().is_empty()
+            };
+            !account.is_none_or(is_quiet) || !class.is_none_or(is_flat)
+        };
+        self.pools.values().any(|pool| has_used(pool, Tier::Funded) || has_used(pool, Tier::Free))
+    }
+
     /// Brings the number of breakpoints well below `most`: the oldest eighth of the window in longer and longer steps,
     /// then the next, at last also those of the last hour.
     pub(super) fn bound(&mut self, most: usize, window: Span, now: Timestamp) {
@@ -250,7 +293,9 @@ impl Books {
         }
         let oldest = now.minus(window).minus(SLACK);
         let merged = self.merged.until.since(oldest).as_millis();
-        for step in STEPS {
+        let mut step = STEP;
+        while step < window.plus(SLACK) {
+            step = step.plus(step);
             self.merged.step = self.merged.step.max(step);
             for eighth in 0..8 {
                 let part = |n: u64| oldest.plus(Span::from_millis(merged / 8 * n));

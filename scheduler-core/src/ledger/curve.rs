@@ -141,6 +141,17 @@ impl Curve {
         }
     }
 
+    /// Adds to its total at all times; where nothing is known of it, from `at` on.
+    pub(super) fn lift(&mut self, more: u128, at: Timestamp) {
+        let moments: Vec<Timestamp> = self.points.keys().copied().collect();
+        for key in &moments {
+            *self.points.get_mut(key).expect("the moment was just listed") += more;
+        }
+        if moments.is_empty() {
+            self.points.insert(at, more);
+        }
+    }
+
     /// Whether [`Curve::thin`] would find breakpoints to look at.
     pub(super) fn has_points_to_thin(&self, from: Timestamp, to: Timestamp, oldest: Timestamp) -> bool {
         let second = self.points.first().and_then(|(first, _)| self.points.after(first));

@@ -39,6 +39,10 @@ pub fn check_occupancy_change(before: &Books, after: &Books, now: Timestamp) -> 
             let was = old.class_curves().get(class).map_or([0; 2], |curve| gpus(curve, now));
             less(gpus(curve, now), was)
         }));
+        // A class that left gave its time to another.
+        let left = old.class_curves().touched_since(pool.class_curves());
+        let left = left.filter(|(class, _)| !pool.class_curves().contains(*class));
+        let classes = less(classes, sum(left.map(|(_, curve)| gpus(curve, now))));
         equal(name, classes, less(gpus(pool.installed_curve(), now), gpus(old.installed_curve(), now)))
     })
 }

@@ -6,13 +6,10 @@ use crate::bill::{Bill, BillCause, Restart};
 use crate::decision::{Basis, Right};
 use crate::id::{AttemptId, AttemptNo, JobId};
 use crate::job::{Attempt, AttemptEnd, Ended, Job, Stop, StopCause};
-use crate::lifecycle::book;
 use crate::lifecycle::freed::PAST_MAX;
+use crate::lifecycle::{book, forget};
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
-
-/// The most bills that are kept; then the oldest leave.
-pub const BILLS_MAX: usize = 100_000;
 
 /// Writes the bill of an attempt that gave way; and if one ended for which others gave way, says on theirs whether
 /// that was for nothing.
@@ -23,6 +20,12 @@ pub fn ended(state: &mut State, id: AttemptId, attempt: &Attempt, ended: &Ended)
     let Some(job) = state.jobs.get(&id.job) else { return };
     if let Some(bill) = bill(state, job, attempt, ended) {
         state.bills.insert((ended.at, id), bill);
+        let max = forget::bound(state.meta.settings.bills_max);
+        if state.bills.len() > max
+            && let Some(oldest) = state.bills.first().map(|(key, _)| *key)
+        {
+            state.bills.remove(&oldest);
+        }
     }
 }
 
@@ -41,12 +44,11 @@ pub fn restarted(state: &mut State, id: AttemptId, restart: Span) {
     }
 }
 
-/// Lets bills go that are older than the window, and the oldest of too many.
+/// Lets bills go that are older than the window.
 pub fn thin(state: &mut State, now: Timestamp) {
     let window = state.meta.settings.window;
-    let is_over = |(ended_at, _): &(Timestamp, AttemptId)| ended_at.plus(window) <= now;
     while let Some(oldest) = state.bills.first().map(|(key, _)| *key)
-        && (is_over(&oldest) || state.bills.len() > BILLS_MAX)
+        && oldest.0.plus(window) <= now
     {
         state.bills.remove(&oldest);
     }

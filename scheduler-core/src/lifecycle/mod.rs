@@ -25,6 +25,7 @@ pub mod phase;
 pub mod place;
 pub mod progress;
 pub mod rank;
+pub mod retain;
 pub mod service;
 pub mod started;
 pub mod stop;

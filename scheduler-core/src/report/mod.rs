@@ -8,6 +8,7 @@ mod capacity;
 mod dry_run;
 
 mod empty;
+mod footprint;
 mod room;
 mod set_time;
 
@@ -16,5 +17,6 @@ pub use capacity::{Capacity, Classes, ENDS_SHOWN, Ends, IdleNodes, capacity};
 
 pub use dry_run::{DryRun, Expected, dry_run};
 pub use empty::{Emptying, Leaving, Order, empty_by, empty_by_order};
+pub use footprint::{Footprint, footprint};
 pub use room::{Largest, Room, Within};
 pub use set_time::{CutShort, PassedOver, passed_over};

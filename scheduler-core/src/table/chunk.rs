@@ -6,6 +6,7 @@ use core::hash::Hash;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::digest_of;
+use super::store::{Hashed, Store};
 
 /// The most records of a chunk.
 pub(super) const CHUNK_MAX: usize = 32;
@@ -20,10 +21,10 @@ pub(super) struct Summed<T> {
     is_summed: AtomicBool,
 }
 
-/// Some records.
-pub(super) type Chunk<K, V> = Summed<(K, V)>;
+/// Some records: keys, and what is kept of their values.
+pub(super) type Chunk<K, C> = Summed<(K, C)>;
 /// Some chunks.
-pub(super) type Group<K, V> = Summed<Arc<Chunk<K, V>>>;
+pub(super) type Group<K, C> = Summed<Arc<Chunk<K, C>>>;
 
 /// Where a chunk is.
 #[derive(Debug, Clone, Copy)]
@@ -61,10 +62,10 @@ impl<T: Clone> Clone for Summed<T> {
     }
 }
 
-impl<K: Hash, V: Hash> Group<K, V> {
+impl<K: Hash, C> Group<K, C> {
     /// Returns the sum of its records' hashes.
-    pub(super) fn sum(&self) -> u64 {
-        self.sum_of(|chunk| chunk.sum_of(digest_of))
+    pub(super) fn sum<V: Hash, S: Store<V, Cell = C>>(&self) -> u64 {
+        self.sum_of(|chunk| chunk.sum_of(|(key, cell)| digest_of(&Hashed(key, S::value(cell)))))
     }
 }
 
@@ -75,7 +76,7 @@ pub(super) trait Keyed {
     fn last_key(&self) -> Option<&Self::Key>;
 }
 
-impl<K: Ord, V> Keyed for Chunk<K, V> {
+impl<K: Ord, C> Keyed for Chunk<K, C> {
     type Key = K;
 
     fn first_key(&self) -> Option<&K> {
@@ -87,7 +88,7 @@ impl<K: Ord, V> Keyed for Chunk<K, V> {
     }
 }
 
-impl<K: Ord, V> Keyed for Group<K, V> {
+impl<K: Ord, C> Keyed for Group<K, C> {
     type Key = K;
 
     fn first_key(&self) -> Option<&K> {

@@ -4,7 +4,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use super::Table;
+use super::{Boxed, Inline, Store, Table};
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -35,7 +35,7 @@ fn history() -> impl Strategy<Value = Vec<Op>> {
     })
 }
 
-fn run(op: &Op, table: &mut Table<u16, u32>, model: &mut BTreeMap<u16, u32>) {
+fn run<S: Store<u32>>(op: &Op, table: &mut Table<u16, u32, S>, model: &mut BTreeMap<u16, u32>) {
     match op {
         Op::Insert(k, v) => assert_eq!(table.insert(*k, *v), model.insert(*k, *v)),
         Op::Update(k, v) => {
@@ -55,7 +55,7 @@ fn run(op: &Op, table: &mut Table<u16, u32>, model: &mut BTreeMap<u16, u32>) {
     }
 }
 
-fn same(table: &Table<u16, u32>, model: &BTreeMap<u16, u32>) {
+fn same<S: Store<u32>>(table: &Table<u16, u32, S>, model: &BTreeMap<u16, u32>) {
     assert_eq!(table.len(), model.len());
     assert_eq!(table.is_empty(), model.is_empty());
     assert!(table.iter().eq(model.iter()));
@@ -88,60 +88,89 @@ proptest! {
 
     #[test]
     fn table_is_an_ordered_map_and_a_clone_stays_as_it_was(ops in history()) {
-        let (mut table, mut model) = (Table::default(), BTreeMap::new());
-        let mut frozen = Vec::new();
-        for op in &ops {
-            run(op, &mut table, &mut model);
-            if matches!(op, Op::Freeze) {
-                frozen.push((table.clone(), model.clone(), table.digest()));
-            }
-        }
-        same(&table, &model);
-        for (table, model, digest) in &frozen {
-            same(table, model);
-            prop_assert_eq!(table.digest(), *digest);
-        }
+        is_a_map::<Inline>(&ops);
+        is_a_map::<Boxed>(&ops);
     }
 
     #[test]
     fn touched_names_every_change_whatever_happened(ops in history(), more in prop::collection::vec(op(), 0..20)) {
-        let (mut table, mut model) = (Table::default(), BTreeMap::new());
-        for op in &ops {
-            run(op, &mut table, &mut model);
-        }
-        let (earlier, before) = (table.clone(), model.clone());
-        for op in &more {
-            run(op, &mut table, &mut model);
-        }
-        let touched: BTreeMap<u16, u32> = table.touched_since(&earlier).map(|(k, v)| (*k, *v)).collect();
-        for (k, v) in model.iter().filter(|(k, v)| before.get(k) != Some(v)) {
-            prop_assert_eq!(touched.get(k), Some(v));
-        }
+        names_every_change::<Inline>(&ops, &more);
+        names_every_change::<Boxed>(&ops, &more);
     }
 
     #[test]
     fn digest_depends_on_the_records_alone(ops in history()) {
-        let (mut table, mut model) = (Table::default(), BTreeMap::new());
-        for op in &ops {
-            run(op, &mut table, &mut model);
-            if matches!(op, Op::Freeze) {
-                // Fills the cached sums, so that a stale one would show.
-                table.digest();
-            }
-        }
-        let rising: Table<u16, u32> = model.iter().map(|(k, v)| (*k, *v)).collect();
-        let falling: Table<u16, u32> = model.iter().rev().map(|(k, v)| (*k, *v)).collect();
-        prop_assert_eq!(table.digest(), rising.digest());
-        prop_assert_eq!(table.digest(), falling.digest());
-        prop_assert_eq!(&table, &rising);
-        prop_assert_eq!(&table, &falling);
-        if let Some((&k, &v)) = model.iter().next() {
-            let mut other = rising.clone();
-            other.insert(k, v.wrapping_add(1));
-            prop_assert_ne!(table.digest(), other.digest());
-            prop_assert_ne!(&table, &other);
+        prop_assert_eq!(digest_of_its_records::<Inline>(&ops), digest_of_its_records::<Boxed>(&ops));
+    }
+}
+
+fn is_a_map<S: Store<u32>>(ops: &[Op]) {
+    let (mut table, mut model) = (Table::<u16, u32, S>::default(), BTreeMap::new());
+    let mut frozen = Vec::new();
+    for op in ops {
+        run(op, &mut table, &mut model);
+        if matches!(op, Op::Freeze) {
+            frozen.push((table.clone(), model.clone(), table.digest()));
         }
     }
+    same(&table, &model);
+    for (table, model, digest) in &frozen {
+        same(table, model);
+        assert_eq!(table.digest(), *digest);
+    }
+}
+
+fn names_every_change<S: Store<u32>>(ops: &[Op], more: &[Op]) {
+    let (mut table, mut model) = (Table::<u16, u32, S>::default(), BTreeMap::new());
+    for op in ops {
+        run(op, &mut table, &mut model);
+    }
+    let (earlier, before) = (table.clone(), model.clone());
+    for op in more {
+        run(op, &mut table, &mut model);
+    }
+    let touched: BTreeMap<u16, u32> = table.touched_since(&earlier).map(|(k, v)| (*k, *v)).collect();
+    for (k, v) in model.iter().filter(|(k, v)| before.get(k) != Some(v)) {
+        assert_eq!(touched.get(k), Some(v));
+    }
+    // And the other way round: what is not there any more, or was another.
+    let gone: BTreeMap<u16, u32> = earlier.touched_since(&table).map(|(k, v)| (*k, *v)).collect();
+    for (k, v) in before.iter().filter(|(k, v)| model.get(k) != Some(v)) {
+        assert_eq!(gone.get(k), Some(v));
+    }
+}
+
+fn digest_of_its_records<S: Store<u32>>(ops: &[Op]) -> u64 {
+    let (mut table, mut model) = (Table::<u16, u32, S>::default(), BTreeMap::new());
+    for op in ops {
+        run(op, &mut table, &mut model);
+        if matches!(op, Op::Freeze) {
+            // Fills the cached sums, so that a stale one would show.
+            table.digest();
+        }
+    }
+    let rising: Table<u16, u32, S> = model.iter().map(|(k, v)| (*k, *v)).collect();
+    let falling: Table<u16, u32, S> = model.iter().rev().map(|(k, v)| (*k, *v)).collect();
+    assert_eq!(table.digest(), rising.digest());
+    assert_eq!(table.digest(), falling.digest());
+    assert!(table == rising && table == falling);
+    if let Some((&k, &v)) = model.iter().next() {
+        let mut other = rising.clone();
+        other.insert(k, v.wrapping_add(1));
+        assert_ne!(table.digest(), other.digest());
+        assert!(table != other);
+    }
+    table.digest()
+}
+
+#[test]
+fn of_large_records_only_the_changed_one_is_named() {
+    let mut table: Table<u32, u32, Boxed> = (0..2_000).map(|n| (n, n)).collect();
+    let earlier = table.clone();
+    table.insert(7, 70);
+    *table.get_mut(&1_500).expect("it is there") = 1;
+    let touched: Vec<u32> = table.touched_since(&earlier).map(|(k, _)| *k).collect();
+    assert_eq!(touched, [7, 1_500]);
 }
 
 #[test]

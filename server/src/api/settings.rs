@@ -36,6 +36,12 @@ fn count<'a>(settings: &'a mut Settings, key: &str) -> Option<(&'a mut u32, Rang
     match key {
         "keep_ended_max" => Some((&mut settings.keep_ended_max, 0..=u32::MAX)),
         "live_jobs_max" => Some((&mut settings.live_jobs_max, 0..=u32::MAX)),
+        "keep_results_max" => Some((&mut settings.keep_results_max, 0..=u32::MAX)),
+        "specs_mib_max" => Some((&mut settings.specs_mib_max, 1..=u32::MAX)),
+        "requests_max" => Some((&mut settings.requests_max, 100..=u32::MAX)),
+        "decisions_max" => Some((&mut settings.decisions_max, 0..=u32::MAX)),
+        "bills_max" => Some((&mut settings.bills_max, 0..=u32::MAX)),
+        "curve_points_max" => Some((&mut settings.curve_points_max, 1_000..=u32::MAX)),
         "margin_ppm" => Some((&mut settings.margin_ppm, 0..=1_000_000)),
         "barren_max" => Some((&mut settings.barren_max, 1..=100)),
         _ => None,
@@ -64,6 +70,7 @@ fn span<'a>(settings: &'a mut Settings, key: &str) -> Option<&'a mut Span> {
         "request_memory" => &mut settings.request_memory,
         "request_skew" => &mut settings.request_skew,
         "keep_ended" => &mut settings.keep_ended,
+        "keep_results" => &mut settings.keep_results,
         _ => return None,
     })
 }

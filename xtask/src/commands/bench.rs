@@ -25,6 +25,12 @@ pub struct Bench {
 /// The benches there are.
 pub const BENCHES: &[Bench] = &[
     Bench {
+        name: "churn",
+        package: "chaos-tests",
+        program: "bench",
+        measures: "state through days of jobs in virtual time; BURSAR_CHURN_JOBS=10000000 is a year",
+    },
+    Bench {
         name: "failover",
         package: "chaos-tests",
         program: "bench",
@@ -47,6 +53,12 @@ pub const BENCHES: &[Bench] = &[
         package: "chaos-tests",
         program: "bench",
         measures: "durable submissions against an etcd of three members, and against a plain file",
+    },
+    Bench {
+        name: "state",
+        package: "chaos-tests",
+        program: "bench",
+        measures: "the replicated state: entries a second, clones, snapshots and memory with 100,000 waiting jobs",
     },
     Bench {
         name: "submit",

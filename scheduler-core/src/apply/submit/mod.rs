@@ -29,7 +29,7 @@ pub(super) fn submit(state: &mut State, cx: &Context<'_>, submit: &Submit) -> An
     let budget = budget::for_submission(state, &request.budget, user)?;
     let terms = Terms { shape: shape::complete(state, request)?, ..terms::complete(state, request, budget)? };
     check_launch(state, &submit.launch)?;
-    check_bounds(state)?;
+    check_bounds(state, &submit.launch)?;
     let phase = if request.is_held {
         let by = HeldBy::Person { who: user.clone(), reason: String::from("submitted held") };
         Phase::Held { since: cx.now, by }
@@ -79,7 +79,7 @@ fn check_launch(state: &State, launch: &Blob) -> Result<(), Rejection> {
     }
 }
 
-fn check_bounds(state: &State) -> Result<(), Rejection> {
+fn check_bounds(state: &State, launch: &Blob) -> Result<(), Rejection> {
     let max = state.meta.settings.live_jobs_max;
     if state.meta.live_jobs >= max || state.meta.next_job.get() == u32::MAX {
         return Err(Rejection::new(
@@ -89,6 +89,19 @@ fn check_bounds(state: &State) -> Result<(), Rejection> {
             String::from("submit again when some have ended"),
         ));
     }
+    let mib = state.meta.settings.specs_mib_max;
+    let bytes = u64::try_from(launch.bytes.len()).unwrap_or(u64::MAX);
+    let is_new = !state.launches.contains(&launch.hash);
+    if is_new && state.meta.spec_bytes.saturating_add(bytes) > u64::from(mib) << 20 {
+        return Err(Rejection::new(
+            Code::Full,
+            format!("commands, scripts and environments of all jobs take {mib} MiB"),
+            "every replica keeps them; equal ones are kept once",
+            String::from(
+                "submit again when some have ended, and put what is large in files that nodes can read",
+            ),
+        ));
+    }
     Ok(())
 }
 
@@ -96,8 +109,9 @@ fn keep_launch(state: &mut State, launch: &Blob) {
     match state.launches.get_mut(&launch.hash) {
         Some(known) => known.jobs = known.jobs.saturating_add(1),
         None => {
-            let bytes = launch.bytes.clone();
-            state.launches.insert(launch.hash, Launch { bytes, jobs: 1 });
+            let new = Launch { bytes: launch.bytes.clone(), jobs: 1 };
+            state.meta.spec_bytes = state.meta.spec_bytes.saturating_add(new.size());
+            state.launches.insert(launch.hash, new);
         }
     }
 }

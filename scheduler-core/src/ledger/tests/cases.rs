@@ -1,6 +1,6 @@
 use core::cmp::Ordering;
 
-use super::history::{START, path, pool, tree};
+use super::history::{MOST, START, path, pool, tree};
 use crate::decision::UseOf;
 use crate::id::BudgetId;
 use crate::ledger::invariants::{
@@ -197,15 +197,15 @@ fn old_books_keep_few_breakpoints() {
         }
         let charge = |books: &Books, now| use_at(books, LEAF, Tier::Funded, now).charged;
         let (now, all) = (at(84), ChargeMillis::of(run.rate, Span::from_millis(2_500_000)));
-        books.thin(WEEK, now);
+        books.thin(WEEK, MOST, (Timestamp::ZERO, now));
         // 24 minutes of them are older than an hour; those have two points each, the three accounts alike.
         assert!(books.points() <= 3 * (2 * 25 + 7200) + 2, "{} breakpoints", books.points());
         assert_eq!(charge(&books, now), all);
-        books.thin(WEEK, at(1000));
+        books.thin(WEEK, MOST, (Timestamp::ZERO, at(1000)));
         assert!(books.points() <= 3 * 2 * 85 + 2, "{} breakpoints", books.points());
         assert_eq!(charge(&books, at(1000)), all);
         let gone = at(100).plus(WEEK).plus(HOUR).plus(HOUR);
-        books.thin(WEEK, gone);
+        books.thin(WEEK, MOST, (Timestamp::ZERO, gone));
         assert!(books.points() <= 5, "{} breakpoints", books.points());
         assert_eq!(charge(&books, gone), ChargeMillis::ZERO);
     });

@@ -18,6 +18,9 @@ pub const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 /// `root -> {a -> {a1, a2}, b}`: the leaves.
 pub const LEAVES: [u32; 3] = [3, 4, 2];
 
+/// The most breakpoints, where that is no matter.
+pub const MOST: usize = 2_000_000;
+
 pub fn pool() -> Name {
     Name::new("main").expect("a name")
 }
@@ -197,7 +200,7 @@ impl History {
             What::Started => self.started(step.which, late),
             What::Ended => self.ended(step.which, late),
             What::Freed => self.freed(step.which, late),
-            What::Thin => self.books.thin(self.window, self.now),
+            What::Thin => self.books.thin(self.window, MOST, (Timestamp::ZERO, self.now)),
         }
         self.rate_max = self.rate_max.max(self.live_rate());
     }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use super::history::{History, LEAVES, START, Step, What, pool, steps, tree};
+use super::history::{History, LEAVES, MOST, START, Step, What, pool, steps, tree};
 use crate::budget::ROOT;
 use crate::id::BudgetId;
 use crate::ledger::invariants::{
@@ -134,7 +134,7 @@ proptest! {
             history.step(step);
         }
         history.now = history.now.plus(Span::from_mins(61));
-        history.books.thin(Span::from_hours(3), history.now);
+        history.books.thin(Span::from_hours(3), MOST, (Timestamp::ZERO, history.now));
         check_breakpoints(&history)?;
         let after_an_hour = history.books.points();
         let slack = u128::from(history.rate_max) * u128::from(STEP.as_millis());
@@ -142,8 +142,11 @@ proptest! {
             let summed = history.charged(budget, Tier::Funded, history.now.minus(window));
             prop_assert!(charged(&history, budget, Tier::Funded, window).abs_diff(summed) <= slack);
         }
-        history.books.bound(after_an_hour / 2, Span::from_hours(3), history.now);
+        let most = after_an_hour / 2;
+        history.books.bound(most, Span::from_hours(3), history.now);
         check_breakpoints(&history)?;
+        let (curves, recent) = history.books.curves(history.now.minus(Span::from_mins(2)));
+        prop_assert!(history.books.points() <= most.max(4 * curves) + recent);
         // Reports from the time whose breakpoints were merged, each at another moment.
         for (which, late) in (0..history.attempts.len()).zip(&lates) {
             let late = late % history.now.since(START).as_millis().max(1);
@@ -211,7 +214,7 @@ proptest! {
         };
         let later = history.now.plus(Span::from_millis(ahead));
         let foreseen = use_at(&history.books, later);
-        history.books.thin(history.window, history.now);
+        history.books.thin(history.window, MOST, (Timestamp::ZERO, history.now));
         prop_assert_eq!(foreseen.map(|u| u.set_aside), use_at(&history.books, later).map(|u| u.set_aside));
         history.now = later;
         for (id, foreseen) in BUDGETS.iter().zip(foreseen) {

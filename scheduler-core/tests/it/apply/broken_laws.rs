@@ -6,7 +6,9 @@ use scheduler_core::command::Entry;
 use scheduler_core::decision::{Basis, Right};
 use scheduler_core::id::{AttemptNo, JobId, NodeId, Revision, Slot, SpecHash};
 use scheduler_core::invariants::{Broken, check_all, check_step};
-use scheduler_core::job::{AttemptEnd, End, Ended, Exit, HeldBy, PastAttempt, Phase, Stop, StopCause, Taken};
+use scheduler_core::job::{
+    AttemptEnd, End, Ended, Exit, HeldBy, JobResult, PastAttempt, Phase, Stop, StopCause, Taken,
+};
 use scheduler_core::ledger::{Class, Run};
 use scheduler_core::node::{Drain, Urgency};
 use scheduler_core::state::{State, Timer};
@@ -214,6 +216,43 @@ fn counts_launches_and_requests() {
         INDEXES,
         "",
     );
+}
+
+#[test]
+fn results_and_bounds() {
+    let results = "how a job ended is known in one place, for its time";
+    let result = |at| JobResult { at, end: End::Completed, exit: None };
+    check(
+        |state| {
+            let at = state.meta.time;
+            state.results.insert(JobId::new(1), result(at));
+            state.results_by_end.insert((at, JobId::new(1)), ());
+        },
+        results,
+        "",
+    );
+    check(
+        |state| {
+            state.meta.next_job = JobId::new(10);
+            state.results.insert(JobId::new(9), result(state.meta.time));
+        },
+        results,
+        "",
+    );
+    check(
+        |state| {
+            state.meta.next_job = JobId::new(10);
+            state.results.insert(JobId::new(9), result(Timestamp::ZERO));
+            state.results_by_end.insert((Timestamp::ZERO, JobId::new(9)), ());
+        },
+        results,
+        "",
+    );
+    check(|state| state.meta.spec_bytes = 1, "counts are what they count", "");
+    let bounds = "every table keeps its bound";
+    check(|state| state.meta.settings.live_jobs_max = 0, bounds, bounds);
+    check(|state| state.meta.settings.requests_max = 0, bounds, bounds);
+    check(|state| state.meta.settings.specs_mib_max = 0, bounds, "");
 }
 
 const PREEMPTED: &str = "who is protected gives way to nobody";

@@ -1,5 +1,6 @@
 //! The state machine, entry by entry.
 
+mod bounds;
 mod broken_laws;
 mod end_rows;
 mod ends;

@@ -3,7 +3,7 @@
 use std::hash::Hash;
 
 use scheduler_core::state::State;
-use scheduler_core::table::Table;
+use scheduler_core::table::{Store, Table};
 
 use super::super::record::Left;
 
@@ -16,7 +16,7 @@ pub(super) fn left(before: &State, after: &State) -> Option<Left> {
     (!is_nothing).then(|| Left { before: before.clone(), jobs, decisions, bills })
 }
 
-fn gone<K: Ord + Clone + Hash, V>(before: &Table<K, V>, after: &Table<K, V>) -> Vec<K> {
+fn gone<K: Ord + Clone + Hash, V, S: Store<V>>(before: &Table<K, V, S>, after: &Table<K, V, S>) -> Vec<K> {
     let touched = before.touched_since(after).map(|(key, _)| key);
     touched.filter(|key| !after.contains(*key)).cloned().collect()
 }

@@ -53,6 +53,7 @@ pub fn same(before: &State, after: &State) {
     assert_eq!(before.strays, after.strays);
     assert_eq!(before.line, after.line);
     assert_eq!(before.ended, after.ended);
+    assert_eq!(before.results, after.results);
     assert_eq!(before.meta.next_job, after.meta.next_job);
 }
 

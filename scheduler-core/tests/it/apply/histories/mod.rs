@@ -87,6 +87,11 @@ fn settings() -> Settings {
         keep_ended: Span::from_mins(20),
         keep_ended_max: 12,
         live_jobs_max: 30,
+        keep_results: Span::from_mins(40),
+        keep_results_max: 8,
+        requests_max: 40,
+        decisions_max: 25,
+        bills_max: 6,
         ..Settings::default()
     }
 }
