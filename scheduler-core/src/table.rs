@@ -1,13 +1,13 @@
 //! An ordered map that is cheap to clone and knows its digest.
 //!
 //! ```text
-//!  Table ──> [Arc<Group>, …] ──> [Arc<Chunk>, …] ──> [(K, V), …]        each level in key order, at most 64 x 32 x …
+//!  Table ──> Arc<[Arc<Group>, …]> ──> [Arc<Chunk>, …] ──> [(K, V), …]   each level in key order, at most 64 x 32 x …
 //! ```
 //!
-//! Cloning copies the top level; a write copies one group's pointers and one chunk's records, if someone else holds
-//! them; of large records ([`Boxed`]) it copies pointers, and the one record that is written. Groups and chunks cache
-//! the sum of their records' hashes, so the digest costs only what changed; sums don't depend on where chunks are cut,
-//! so a table restored from a snapshot has the digest of the one that grew.
+//! Cloning copies one pointer; a write copies the top level, one group's pointers and one chunk's records, if someone
+//! else holds them; of large records ([`Boxed`]) it copies pointers, and the one record that is written. Groups and
+//! chunks cache the sum of their records' hashes, so the digest costs only what changed; sums don't depend on where
+//! chunks are cut, so a table restored from a snapshot has the digest of the one that grew.
 
 mod chunk;
 mod digest;
@@ -22,13 +22,13 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::{Bound, RangeBounds};
 
-use chunk::{At, CHUNK_MAX, Chunk, GROUP_MAX, Group, Keyed};
+use chunk::{At, CHUNK_MAX, Chunk, GROUP_MAX, Group, Keyed, Spine};
 pub use digest::digest_of;
 pub use store::{Boxed, Inline, Store};
 
 /// An ordered map from `K` to `V`; see the module's page. `S` says how values are kept.
 pub struct Table<K, V, S: Store<V> = Inline> {
-    spine: Vec<Arc<Group<K, S::Cell>>>,
+    spine: Arc<Spine<K, S::Cell>>,
     len: usize,
 }
 
@@ -40,13 +40,13 @@ impl<K: Ord + fmt::Debug, V: fmt::Debug, S: Store<V>> fmt::Debug for Table<K, V,
 
 impl<K, V, S: Store<V>> Clone for Table<K, V, S> {
     fn clone(&self) -> Self {
-        Self { spine: self.spine.clone(), len: self.len }
+        Self { spine: Arc::clone(&self.spine), len: self.len }
     }
 }
 
 impl<K, V, S: Store<V>> Default for Table<K, V, S> {
     fn default() -> Self {
-        Self { spine: Vec::new(), len: 0 }
+        Self { spine: Arc::default(), len: 0 }
     }
 }
 
@@ -192,7 +192,9 @@ impl<K: Ord, V, S: Store<V>> Table<K, V, S> {
     /// Returns every record that differs from `earlier`, among some neighbours that don't: what a check of the last
     /// change has to look at. `earlier` must be a clone that this table grew from.
     pub fn touched_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = (&'a K, &'a V)> {
-        let (mine, theirs) = chunk::unshared(self.spine.iter(), earlier.spine.iter());
+        // Most commands leave most tables alone.
+        let skip = if Arc::ptr_eq(&self.spine, &earlier.spine) { usize::MAX } else { 0 };
+        let (mine, theirs) = chunk::unshared(self.spine.iter().skip(skip), earlier.spine.iter().skip(skip));
         let chunks =
             |groups: Vec<&'a Arc<Group<K, S::Cell>>>| groups.into_iter().flat_map(|group| &group.items);
         let (mine, theirs) = chunk::unshared(chunks(mine), chunks(theirs));
@@ -211,7 +213,7 @@ impl<K: Ord + Clone, V, S: Store<V>> Table<K, V, S> {
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let Some(at) = self.locate(&key).or_else(|| self.last_chunk()) else {
             let chunk = Chunk::new(alloc::vec![(key, S::keep(value))]);
-            self.spine.push(Arc::new(Group::new(alloc::vec![Arc::new(chunk)])));
+            self.spine_mut().push(Arc::new(Group::new(alloc::vec![Arc::new(chunk)])));
             self.len = 1;
             return None;
         };
@@ -255,8 +257,12 @@ impl<K: Ord + Clone, V, S: Store<V>> Table<K, V, S> {
         Some(At { group, chunk: self.spine[group].items.len().checked_sub(1)? })
     }
 
+    fn spine_mut(&mut self) -> &mut Spine<K, S::Cell> {
+        Arc::make_mut(&mut self.spine)
+    }
+
     fn group_mut(&mut self, group: usize) -> &mut Vec<Arc<Chunk<K, S::Cell>>> {
-        Arc::make_mut(&mut self.spine[group]).items_mut()
+        Arc::make_mut(&mut self.spine_mut()[group]).items_mut()
     }
 
     fn records_mut(&mut self, at: At) -> &mut Vec<(K, S::Cell)> {
@@ -286,12 +292,12 @@ impl<K: Ord + Clone, V, S: Store<V>> Table<K, V, S> {
     fn join_groups_if_sparse(&mut self, at: usize) {
         let len = self.spine[at].items.len();
         if len == 0 {
-            self.spine.remove(at);
+            self.spine_mut().remove(at);
         } else if len <= GROUP_MAX / 4
             && let Some(lower) = at.checked_sub(1)
             && self.spine[lower].items.len() + len <= GROUP_MAX / 4 * 3
         {
-            let group = self.spine.remove(at);
+            let group = self.spine_mut().remove(at);
             self.group_mut(lower).extend(group.items.iter().cloned());
         }
     }
@@ -309,7 +315,7 @@ impl<K: Ord + Clone, V, S: Store<V>> Table<K, V, S> {
         group.insert(at.chunk + 1, Arc::new(Chunk::new(upper)));
         if group.len() > GROUP_MAX {
             let upper = group.split_off(if is_last { GROUP_MAX } else { GROUP_MAX / 2 });
-            self.spine.insert(at.group + 1, Arc::new(Group::new(upper)));
+            self.spine_mut().insert(at.group + 1, Arc::new(Group::new(upper)));
         }
     }
 }

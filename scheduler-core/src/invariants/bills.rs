@@ -4,6 +4,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::Change;
 use crate::id::AttemptId;
 use crate::state::State;
 
@@ -26,7 +27,8 @@ pub(super) fn full(state: &State) -> Result<(), String> {
 }
 
 /// A bill is only ever settled: what was lost stays lost.
-pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
+pub(super) fn step(change: &Change<'_>) -> Result<(), String> {
+    let (before, after) = (change.before, change.after);
     for (key, bill) in after.bills.touched_since(&before.bills) {
         let Some(was) = before.bills.get(key) else { continue };
         let is_settled = was.is_wasted.is_some() && was.is_wasted != bill.is_wasted;

@@ -6,6 +6,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::Change;
 use crate::apply::PRINCIPALS_MAX;
 use crate::budget::KEPT_MAX;
 use crate::lifecycle::forget::bound;
@@ -43,8 +44,8 @@ fn counted(state: &State) -> [Row; 13] {
     ]
 }
 
-pub(super) fn step(_: &State, after: &State) -> Result<(), String> {
-    hold(&counted(after))
+pub(super) fn step(change: &Change<'_>) -> Result<(), String> {
+    hold(&counted(change.after))
 }
 
 pub(super) fn full(state: &State) -> Result<(), String> {

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::Change;
 use crate::id::JobId;
 use crate::job::Job;
 use crate::lifecycle::{book, phase};
@@ -12,9 +13,8 @@ pub(super) fn full(state: &State) -> Result<(), String> {
     state.jobs.iter().try_for_each(|(id, job)| check(state, *id, job))
 }
 
-pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
-    let mut jobs = after.jobs.touched_since(&before.jobs);
-    jobs.try_for_each(|(id, job)| check(after, *id, job))
+pub(super) fn step(change: &Change<'_>) -> Result<(), String> {
+    change.jobs.iter().try_for_each(|(id, job)| check(change.after, **id, job))
 }
 
 fn check(state: &State, id: JobId, job: &Job) -> Result<(), String> {

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::Change;
 use crate::state::{Launch, State};
 
 pub(super) fn full(state: &State) -> Result<(), String> {
@@ -23,7 +24,8 @@ pub(super) fn full(state: &State) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
+pub(super) fn step(change: &Change<'_>) -> Result<(), String> {
+    let (before, after) = (change.before, change.after);
     let of = |state: &State| {
         let meta = &state.meta;
         (meta.time, meta.index, meta.next_job, meta.next_node, meta.next_budget, meta.tree)

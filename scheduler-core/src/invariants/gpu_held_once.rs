@@ -6,6 +6,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
+use super::Change;
 use crate::id::{AttemptId, NodeId, Slot};
 use crate::job::Attempt;
 use crate::lifecycle::stray;
@@ -17,7 +18,8 @@ pub(super) fn full(state: &State) -> Result<(), String> {
     state.attempts.iter().try_for_each(|(id, attempt)| check_attempt(state, *id, attempt))
 }
 
-pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
+pub(super) fn step(change: &Change<'_>) -> Result<(), String> {
+    let (before, after) = (change.before, change.after);
     for (id, node) in after.nodes.touched_since(&before.nodes) {
         check_node(after, *id, node)?;
         // Who lost a GPU must not have it any more.
@@ -30,8 +32,7 @@ pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
             after.attempts.get(&holder).map_or(Ok(()), |attempt| check_attempt(after, holder, attempt))?;
         }
     }
-    let mut attempts = after.attempts.touched_since(&before.attempts);
-    attempts.try_for_each(|(id, attempt)| check_attempt(after, *id, attempt))
+    change.attempts.iter().try_for_each(|(id, attempt)| check_attempt(after, **id, attempt))
 }
 
 fn check_node(state: &State, id: NodeId, node: &Node) -> Result<(), String> {

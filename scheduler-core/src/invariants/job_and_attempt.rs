@@ -4,6 +4,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::Change;
 use crate::id::{AttemptId, JobId};
 use crate::job::{Attempt, AttemptEnd, Exit, Job, Phase, StopCause};
 use crate::lifecycle::phase;
@@ -14,11 +15,9 @@ pub(super) fn full(state: &State) -> Result<(), String> {
     state.attempts.iter().try_for_each(|(id, attempt)| check_attempt(state, *id, attempt))
 }
 
-pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
-    let mut jobs = after.jobs.touched_since(&before.jobs);
-    jobs.try_for_each(|(id, job)| check_job(after, *id, job))?;
-    let mut attempts = after.attempts.touched_since(&before.attempts);
-    attempts.try_for_each(|(id, attempt)| check_attempt(after, *id, attempt))
+pub(super) fn step(change: &Change<'_>) -> Result<(), String> {
+    change.jobs.iter().try_for_each(|(id, job)| check_job(change.after, **id, job))?;
+    change.attempts.iter().try_for_each(|(id, attempt)| check_attempt(change.after, **id, attempt))
 }
 
 fn check_job(state: &State, id: JobId, job: &Job) -> Result<(), String> {

@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 
+use super::Change;
 use crate::id::{BudgetId, Name};
 use crate::job::Attempt;
 use crate::ledger::{Class, FREE_FLOOR, invariants};
@@ -13,11 +14,13 @@ use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{ChargeMillis, MilliGpus, Timestamp};
 
-pub(super) fn classes_step(before: &State, after: &State) -> Result<(), String> {
+pub(super) fn classes_step(change: &Change<'_>) -> Result<(), String> {
+    let (before, after) = (change.before, change.after);
     invariants::check_occupancy_change(&before.books, &after.books, after.meta.time)
 }
 
-pub(super) fn tree_step(before: &State, after: &State) -> Result<(), String> {
+pub(super) fn tree_step(change: &Change<'_>) -> Result<(), String> {
+    let (before, after) = (change.before, change.after);
     invariants::check_tree_change(&before.books, &after.books, &after.budgets, after.meta.time)
 }
 

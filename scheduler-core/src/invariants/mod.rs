@@ -20,8 +20,11 @@ mod results;
 mod stops;
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
+use crate::id::{AttemptId, JobId};
+use crate::job::{Attempt, Job};
 use crate::state::State;
 
 /// An invariant that does not hold.
@@ -40,7 +43,29 @@ impl fmt::Display for Broken {
 }
 
 type Full = fn(&State) -> Result<(), String>;
-type Step = fn(&State, &State) -> Result<(), String>;
+type Step = fn(&Change<'_>) -> Result<(), String>;
+
+/// What a command did: the state before it, the one after it, and what it touched where several laws look.
+struct Change<'a> {
+    before: &'a State,
+    after: &'a State,
+    jobs: Vec<(&'a JobId, &'a Job)>,
+    attempts: Vec<(&'a AttemptId, &'a Attempt)>,
+    /// Those that are others now, or gone, as they were.
+    attempts_before: Vec<(&'a AttemptId, &'a Attempt)>,
+}
+
+impl<'a> Change<'a> {
+    fn between(before: &'a State, after: &'a State) -> Self {
+        Self {
+            before,
+            after,
+            jobs: after.jobs.touched_since(&before.jobs).collect(),
+            attempts: after.attempts.touched_since(&before.attempts).collect(),
+            attempts_before: before.attempts.touched_since(&after.attempts).collect(),
+        }
+    }
+}
 
 /// The cheap ones, by which `apply` decides: the state before a command, and after it.
 const STEP: &[(&str, Step)] = &[
@@ -89,7 +114,8 @@ const LARGE_EVERY: u64 = 64;
 /// # Errors
 /// With the first invariant that does not hold any more.
 pub fn check_step(before: &State, after: &State) -> Result<(), Broken> {
-    STEP.iter().try_for_each(|(law, check)| check(before, after).map_err(|what| Broken { law, what }))
+    let change = Change::between(before, after);
+    STEP.iter().try_for_each(|(law, check)| check(&change).map_err(|what| Broken { law, what }))
 }
 
 /// Checks everything.

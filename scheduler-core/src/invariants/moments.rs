@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::Change;
 use crate::id::AttemptId;
 use crate::job::Attempt;
 use crate::state::State;
@@ -12,9 +13,8 @@ pub(super) fn full(state: &State) -> Result<(), String> {
     state.attempts.iter().try_for_each(|(id, attempt)| check(*id, attempt, state.meta.time))
 }
 
-pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
-    let mut attempts = after.attempts.touched_since(&before.attempts);
-    attempts.try_for_each(|(id, attempt)| check(*id, attempt, after.meta.time))
+pub(super) fn step(change: &Change<'_>) -> Result<(), String> {
+    change.attempts.iter().try_for_each(|(id, attempt)| check(**id, attempt, change.after.meta.time))
 }
 
 fn check(id: AttemptId, attempt: &Attempt, now: Timestamp) -> Result<(), String> {

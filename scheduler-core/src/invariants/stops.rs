@@ -4,6 +4,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::Change;
 use crate::id::AttemptId;
 use crate::job::{Attempt, AttemptEnd, Stop, StopCause};
 use crate::spec::Tier;
@@ -13,20 +14,20 @@ pub(super) fn full(state: &State) -> Result<(), String> {
     state.attempts.iter().try_for_each(|(id, attempt)| check(*id, attempt))
 }
 
-pub(super) fn step(before: &State, after: &State) -> Result<(), String> {
-    let mut attempts = after.attempts.touched_since(&before.attempts);
-    attempts.try_for_each(|(id, attempt)| check(*id, attempt))
+pub(super) fn step(change: &Change<'_>) -> Result<(), String> {
+    change.attempts.iter().try_for_each(|(id, attempt)| check(**id, attempt))
 }
 
 /// Whoever gives way to another with this very command was not protected a moment before: also what had no go, and is
 /// gone from the table with its stop.
-pub(super) fn preempted_step(before: &State, after: &State) -> Result<(), String> {
-    for (id, was) in before.attempts.touched_since(&after.attempts) {
+pub(super) fn preempted_step(change: &Change<'_>) -> Result<(), String> {
+    let after = change.after;
+    for (id, was) in &change.attempts_before {
         if was.stop.is_some() || was.ended.is_some() {
             continue;
         }
         let past = || after.jobs.get(&id.job)?.past.iter().find(|past| past.no == id.no)?.stop.as_ref();
-        let stop = after.attempts.get(id).map_or_else(past, |is| is.stop.as_ref());
+        let stop = after.attempts.get(*id).map_or_else(past, |is| is.stop.as_ref());
         let is_preempted = stop.is_some_and(|stop| matches!(stop.cause, StopCause::Preempt(_)));
         if is_preempted && was.is_protected(after.meta.time) {
             return Err(format!("attempt {id} was protected, and its GPUs were taken"));
@@ -36,15 +37,16 @@ pub(super) fn preempted_step(before: &State, after: &State) -> Result<(), String
 }
 
 /// Ends are final: of attempts that are still there, and of jobs.
-pub(super) fn final_step(before: &State, after: &State) -> Result<(), String> {
-    for (id, attempt) in after.attempts.touched_since(&before.attempts) {
-        let was = before.attempts.get(id).and_then(|attempt| attempt.ended.as_ref());
+pub(super) fn final_step(change: &Change<'_>) -> Result<(), String> {
+    let before = change.before;
+    for (id, attempt) in &change.attempts {
+        let was = before.attempts.get(*id).and_then(|attempt| attempt.ended.as_ref());
         if was.is_some() && was != attempt.ended.as_ref() {
             return Err(format!("attempt {id} had ended as {was:?}, now {:?}", attempt.ended));
         }
     }
-    for (id, job) in after.jobs.touched_since(&before.jobs) {
-        let was = before.jobs.get(id).map(|job| &job.phase);
+    for (id, job) in &change.jobs {
+        let was = before.jobs.get(*id).map(|job| &job.phase);
         if was.is_some_and(|was| was.is_ended() && *was != job.phase) {
             return Err(format!("job {id} had ended as {was:?}, now {:?}", job.phase));
         }

@@ -25,6 +25,8 @@ pub(super) struct Summed<T> {
 pub(super) type Chunk<K, C> = Summed<(K, C)>;
 /// Some chunks.
 pub(super) type Group<K, C> = Summed<Arc<Chunk<K, C>>>;
+/// All of them.
+pub(super) type Spine<K, C> = Vec<Arc<Group<K, C>>>;
 
 /// Where a chunk is.
 #[derive(Debug, Clone, Copy)]
