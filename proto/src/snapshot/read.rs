@@ -50,7 +50,7 @@ pub enum Error {
     /// Its end doesn't fit its records.
     #[error("the snapshot's {what} differs from its records: it is damaged or was cut")]
     Differs {
-        /// The number of records, or the digest.
+        /// The beginning, the number of records, the digest, or the end.
         what: &'static str,
     },
 }
@@ -69,7 +69,11 @@ pub fn read(from: &mut dyn Read) -> Result<State, Error> {
     let mut building = Building::default();
     loop {
         match source.next()? {
-            Kind::Trailer(trailer) => return building.finish(source.records - 1, &trailer),
+            Kind::Trailer(trailer) => {
+                let records = source.records - 1;
+                source.end()?;
+                return building.finish(records, &trailer);
+            }
             record => {
                 let at = source.records;
                 building.take(record).map_err(|cause| Error::Record { at, source: cause })?;
@@ -100,6 +104,16 @@ impl Source<'_> {
             .map_err(|cause| error::Error::NoMessage("snapshot record", cause))
             .and_then(|record| required("record", record.record));
         record.map_err(|source| Error::Record { at: self.records, source })
+    }
+
+    /// Checks that nothing comes any more.
+    fn end(&mut self) -> Result<(), Error> {
+        let read = self.from.take(1).read_to_end(&mut self.buffer);
+        let records = self.records;
+        match read.map_err(|source| Error::Read { records, source })? {
+            0 => Ok(()),
+            _ => Err(Error::Differs { what: "end" }),
+        }
     }
 
     /// Reads a varint, as `encode_length_delimited` writes it.

@@ -9,3 +9,4 @@ mod hostile;
 mod round_trip;
 mod sample;
 mod snapshot;
+mod snapshot_refused;
