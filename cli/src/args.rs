@@ -90,6 +90,8 @@ pub enum Command {
     Events(commands::events::Args),
     /// Show who asked what, and what became of it
     Audit(commands::audit::Args),
+    /// Say what is wrong, and what to type
+    Doctor(commands::doctor::Args),
     /// Show who you are to the control plane
     Whoami,
     /// Which control plane is spoken to

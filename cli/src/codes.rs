@@ -432,6 +432,14 @@ pub const CODES: &[Explained] = &[
         "Repeat it: the client does so by itself for a while, under the same request id.",
     ),
     code(
+        1605,
+        Exit::Refused,
+        "a change of the replicas that cannot be",
+        "A replica that is to go leaves too few that answer, one that is to come belongs elsewhere or does not answer, or one \
+         that is to lead has no vote. Nothing was changed.",
+        "`bursar cluster status` shows the replicas, `bursar cluster ok-to-stop` what can be spared.",
+    ),
+    code(
         1901,
         Exit::Other,
         "a fault of the control plane",

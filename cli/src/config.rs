@@ -29,6 +29,9 @@ pub struct Config {
 pub struct Context {
     /// Addresses of its replicas.
     pub servers: Vec<String>,
+    /// Addresses that replicas have named since: they come and go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learned: Vec<String>,
     /// The token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
@@ -38,6 +41,23 @@ pub struct Context {
     /// The budget of submissions that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
+}
+
+impl Context {
+    /// Returns all addresses that are known, those that were learned behind the others.
+    pub fn addresses(&self) -> Vec<String> {
+        let learned = self.learned.iter().filter(|address| !self.servers.contains(address));
+        self.servers.iter().chain(learned).cloned().collect()
+    }
+
+    /// Takes over where the replicas are now; returns whether that is news.
+    pub fn learn(&mut self, addresses: &[String]) -> bool {
+        let fresh: Vec<String> =
+            addresses.iter().filter(|address| !self.servers.contains(address)).cloned().collect();
+        let is_news = fresh != self.learned;
+        self.learned = fresh;
+        is_news
+    }
 }
 
 /// Returns the folder of the configuration.
@@ -107,6 +127,7 @@ mod tests {
     fn contexts_come_back_as_they_were_written() {
         let context = Context {
             servers: vec!["127.0.0.1:7700".into()],
+            learned: vec!["127.0.0.1:7710".into()],
             token: Some("ab".into()),
             token_file: None,
             budget: Some("a/b".into()),
@@ -115,6 +136,16 @@ mod tests {
         let text = toml::to_string(&config).expect("contexts are plain tables");
         assert_eq!(toml::from_str::<Config>(&text).expect("our own text"), config);
         assert!(toml::from_str::<Config>("contxt = 'a'").is_err());
+    }
+
+    #[test]
+    fn addresses_are_learned_beside_those_that_were_given() {
+        let mut context = Context { servers: vec!["a:1".into()], ..Context::default() };
+        assert!(!context.learn(&["a:1".into()]));
+        assert!(context.learn(&["a:1".into(), "b:1".into()]));
+        assert_eq!(context.addresses(), ["a:1", "b:1"]);
+        assert!(context.learn(&["c:1".into()]));
+        assert_eq!(context.addresses(), ["a:1", "c:1"], "what was given stays");
     }
 
     #[test]

@@ -63,7 +63,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let servers = cli.global.server.clone();
     let shell = Shell::new(cli.global);
     match cli.command {
-        Command::Server(args) => commands::server::run(args),
+        Command::Server(args) => commands::server::run(&shell, args),
         Command::Agent(args) => commands::agent::run(args, servers),
         Command::AgentProbe(args) => commands::agent_probe::run(&args),
         Command::Dev(args) => dev::run(&shell, args),
@@ -77,7 +77,9 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
                 .enable_all()
                 .build()
                 .map_err(|error| Failure::new(codes::PROCESS, "cannot start").why(error.to_string()))?;
-            runtime.block_on(speak(&shell, command))
+            let spoken = runtime.block_on(speak(&shell, command));
+            shell.keep_learned();
+            spoken
         }
     }
 }
@@ -100,6 +102,7 @@ async fn speak(shell: &Shell, command: Command) -> Result<Exit, Failure> {
         Command::Cluster(args) => commands::cluster::run(shell, args).await,
         Command::Events(args) => commands::events::run(shell, args).await,
         Command::Audit(args) => commands::audit::run(shell, args).await,
+        Command::Doctor(args) => commands::doctor::run(shell, args).await,
         Command::Whoami => commands::whoami::run(shell).await,
         // Run by the caller, who needs no control plane for them.
         Command::Context(_)

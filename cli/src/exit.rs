@@ -21,6 +21,8 @@ pub enum Exit {
     Conflict,
     /// `wait` timed out.
     TimedOut,
+    /// `ok-to-stop` says no.
+    NotOk,
     /// `budget plan --exit-code` found changes.
     Changes,
     /// The client failed while a job's own exit code would be passed on.
@@ -42,6 +44,7 @@ impl Exit {
             Self::Unreachable => 6,
             Self::Conflict => 7,
             Self::TimedOut => 8,
+            Self::NotOk => 9,
             Self::Changes => 10,
             Self::Client => 125,
             Self::Job(code) => code,

@@ -16,6 +16,7 @@ mod codes;
 mod commands;
 mod config;
 mod dev;
+mod doctor;
 mod entry;
 mod exit;
 mod failure;

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 use std::time::Duration;
 use std::{env, fs};
 
@@ -9,7 +10,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::args::Global;
-use crate::client::Client;
+use crate::client::{Client, Learned};
 use crate::codes;
 use crate::config::{self, Context};
 use crate::failure::Failure;
@@ -61,6 +62,8 @@ pub struct Shell {
     pub format: Format,
     /// How screens look.
     pub look: Look,
+    /// Where the replicas are, if one said so.
+    learned: Learned,
 }
 
 impl Shell {
@@ -69,7 +72,7 @@ impl Shell {
         let format = global.output.unwrap_or_default();
         let zone = if global.utc { Zone::utc() } else { Zone::local() };
         let look = Look { zone, is_wide: format == Format::Wide };
-        Self { global, format, look }
+        Self { global, format, look, learned: Learned::default() }
     }
 
     /// Returns the colour of what goes to stderr.
@@ -203,11 +206,12 @@ impl Shell {
         };
         if let Some(servers) = &self.global.server {
             let given: Vec<String> = servers.split(',').map(str::trim).map(String::from).collect();
-            if !given.iter().all(|address| context.servers.contains(address)) {
+            let known = context.addresses();
+            if !given.iter().all(|address| known.contains(address)) {
                 // The token of one control plane is not shown to another.
                 context = Context { budget: context.budget, ..Context::default() };
             }
-            context.servers = given;
+            (context.servers, context.learned) = (given, Vec::new());
         }
         if let Some(token) = env_text("BURSAR_TOKEN") {
             context.token = Some(token);
@@ -227,16 +231,44 @@ impl Shell {
     pub fn client(&self) -> Result<Client, Failure> {
         let context = self.context()?;
         if context.servers.is_empty() {
-            return Err(Failure::new(codes::CONTEXT, "no control plane is selected").fix(
-                "bursar context use NAME, or --server ADDRESS[,ADDRESS...]; `bursar dev` makes one to try",
-            ));
+            return Err(no_context());
         }
-        let token = match (context.token, context.token_file) {
-            (Some(token), _) => Some(token),
-            (None, Some(file)) => Some(read_token(&file)?),
-            (None, None) => None,
-        };
-        Client::new(&context.servers, token, self.patience()?, self.global.verbose > 0)
+        let servers = context.addresses();
+        let client = Client::new(&servers, token_of(context)?, self.patience()?, self.global.verbose > 0)?;
+        Ok(client.learning(&self.learned))
+    }
+
+    /// Returns the addresses of the selected control plane, and the token, if there is one.
+    ///
+    /// # Errors
+    /// When none is selected, or its token cannot be read.
+    pub fn servers_and_token(&self) -> Result<(Vec<String>, Option<String>), Failure> {
+        let context = self.context()?;
+        if context.servers.is_empty() {
+            return Err(no_context());
+        }
+        Ok((context.addresses(), token_of(context)?))
+    }
+
+    /// Keeps with the selected context where the replicas are, if a replica has named others than it has.
+    pub fn keep_learned(&self) {
+        let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(learned) = learned else { return };
+        let kept = config::load().and_then(|mut config| {
+            let name = self.global.context.clone().or_else(|| config.context.clone());
+            let Some(context) = name.and_then(|name| config.contexts.get_mut(&name)) else { return Ok(()) };
+            // Addresses given by hand may be of another control plane; one that both know tells.
+            let known = context.addresses();
+            let is_ours = self.global.server.as_ref().is_none_or(|servers| {
+                servers.split(',').any(|address| known.iter().any(|known| known == address.trim()))
+            });
+            if is_ours && context.learn(&learned) { config::save(&config) } else { Ok(()) }
+        });
+        if let Err(failure) = kept
+            && self.global.verbose > 0
+        {
+            self.tell(&format!("the replicas' new addresses are not kept: {}", failure.what));
+        }
     }
 
     fn patience(&self) -> Result<Duration, Failure> {
@@ -271,6 +303,19 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
 
 fn env_text(name: &str) -> Option<String> {
     env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+fn no_context() -> Failure {
+    Failure::new(codes::CONTEXT, "no control plane is selected")
+        .fix("bursar context use NAME, or --server ADDRESS[,ADDRESS...]; `bursar dev` makes one to try")
+}
+
+fn token_of(context: Context) -> Result<Option<String>, Failure> {
+    match (context.token, context.token_file) {
+        (Some(token), _) => Ok(Some(token)),
+        (None, Some(file)) => read_token(&file).map(Some),
+        (None, None) => Ok(None),
+    }
 }
 
 fn read_token(file: &Path) -> Result<String, Failure> {

@@ -17,6 +17,8 @@ const IDENTITY: &str = "identity.json";
 const TOKEN: &str = "token.json";
 /// File name of the clock.
 const CLOCK: &str = "clock.json";
+/// File name of the replicas' addresses.
+const REPLICAS: &str = "replicas.json";
 /// File name of the GPUs last seen.
 const GPUS: &str = "gpus.json";
 
@@ -185,6 +187,20 @@ impl Journal {
     /// It can't be written; only its accuracy after a restart suffers.
     pub fn keep_clock(&self, boot: &str, offset_ms: i64) -> Result<(), Error> {
         self.write(CLOCK, &StoredClock { boot: boot.to_owned(), offset_ms })
+    }
+
+    /// Reads where the replicas were last.
+    pub fn replicas(&self) -> Vec<String> {
+        self.read(REPLICAS).ok().flatten().unwrap_or_default()
+    }
+
+    /// Keeps where the replicas are: those that it was started with may all be gone one day.
+    ///
+    /// # Errors
+    ///
+    /// It can't be written; only finding a replica after a restart may suffer.
+    pub fn keep_replicas(&self, addresses: &[String]) -> Result<(), Error> {
+        self.write(REPLICAS, &addresses)
     }
 
     /// Reads the GPUs that this node had last.

@@ -20,7 +20,7 @@ use tonic::{Code, Request, Status, Streaming};
 
 use crate::clock::ClusterClock;
 use crate::dial;
-use crate::journal::Joined;
+use crate::journal::{Joined, Journal};
 
 /// The version of the link's protocol that this agent speaks.
 const PROTOCOL: u32 = 1;
@@ -75,6 +75,10 @@ pub enum Outbound {
 pub struct Link {
     /// Replicas to begin with.
     pub servers: Vec<String>,
+    /// Replicas as a leader told them last: they come and go.
+    pub told: Vec<String>,
+    /// Where that is kept.
+    pub journal: Journal,
     /// Who dials.
     pub joined: Joined,
     /// The agent's bearer token.
@@ -133,7 +137,10 @@ impl Link {
         loop {
             let server = leader.take().unwrap_or_else(|| {
                 next += 1;
-                self.servers.get(next % self.servers.len().max(1)).cloned().unwrap_or_default()
+                let (told, count) = (self.told.len(), self.told.len() + self.servers.len());
+                let place = next % count.max(1);
+                let server = self.told.get(place).or_else(|| self.servers.get(place.saturating_sub(told)));
+                server.cloned().unwrap_or_default()
             });
             match self.dial(&server).await {
                 End::Over => return,
@@ -279,7 +286,19 @@ impl Link {
         }
     }
 
-    async fn take(&self, message: In) -> Result<(), End> {
+    /// Takes note of where the replicas are.
+    fn learn(&mut self, replicas: Vec<String>) {
+        if replicas.is_empty() || replicas == self.told {
+            return;
+        }
+        tracing::info!(?replicas, "the replicas are at other addresses");
+        if let Err(error) = self.journal.keep_replicas(&replicas) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the replicas' addresses are not kept");
+        }
+        self.told = replicas;
+    }
+
+    async fn take(&mut self, message: In) -> Result<(), End> {
         let inbound = match message {
             In::Welcome(welcome) => {
                 self.clock.set(Timestamp::from_millis(welcome.cluster_time_at));
@@ -287,6 +306,7 @@ impl Link {
             }
             In::Beat(ack) => {
                 self.clock.set(Timestamp::from_millis(ack.cluster_time_at));
+                self.learn(ack.replicas);
                 Inbound::Time
             }
             In::Redirect(redirect) => return Err(redirected(redirect)),

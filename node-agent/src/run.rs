@@ -70,9 +70,12 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), E
         identified = join::identify(&config, &journal) => identified.map_err(Error::Join)?,
     };
     tracing::info!(node = joined.node, "this is the node");
+    let link_journal = journal.clone();
     let mut agent = Parts::start(&config, executor, journal, &joined)?;
     let link = Link {
         servers: config.servers.clone(),
+        told: link_journal.replicas(),
+        journal: link_journal,
         joined,
         credential: identity.credential.clone(),
         session: getrandom::u64().unwrap_or(1),

@@ -58,6 +58,31 @@ impl FreeDisk {
     }
 }
 
+/// What log and snapshots take on disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskUse {
+    /// Bytes of the log.
+    pub log_bytes: u64,
+    /// Bytes of the snapshots.
+    pub snapshot_bytes: u64,
+}
+
+impl DiskUse {
+    /// Adds up the files in `dir`. What goes while it is looked at is left out.
+    pub(crate) fn of(dir: &Path) -> Self {
+        Self { log_bytes: bytes_below(&dir.join("log")), snapshot_bytes: bytes_below(&dir.join("snap")) }
+    }
+}
+
+fn bytes_below(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let bytes = entries.filter_map(|entry| {
+        let seen = entry.metadata().ok()?;
+        Some(if seen.is_dir() { bytes_below(&entry.path()) } else { seen.len() })
+    });
+    bytes.sum()
+}
+
 /// An exclusive hold on a data directory; ends with the value, or with the process.
 #[derive(Debug)]
 pub(crate) struct DirLock {

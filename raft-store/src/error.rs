@@ -26,14 +26,25 @@ pub mod open {
         /// The data is not what this replica once wrote.
         #[error(
             "the data in {path} is damaged: {what}. This replica must not vote, since it may have forgotten what \
-             it promised; the others go on without it (`bursar cluster status`). Keep the directory, and rebuild \
-             the replica as a new one: `bursar server` on an empty directory, under a new replica id"
+             it promised; the others go on without it (`bursar cluster status`). It comes back under a new number, \
+             with `{rebuild}` on this machine, which keeps the old directory aside",
+            rebuild = crate::fatal::REBUILD
         )]
         Damaged {
             /// The directory.
             path: PathBuf,
             /// What is wrong.
             what: String,
+        },
+        /// The replica was removed from its cluster.
+        #[error("replica {replica}: {}", crate::fatal::removed(path, *by))]
+        Removed {
+            /// The directory.
+            path: PathBuf,
+            /// Its number, which is never given again.
+            replica: ReplicaId,
+            /// The entry that removed it.
+            by: u64,
         },
         /// The directory belongs to another replica than the configured one.
         #[error("the data directory {path} belongs to replica {found}, not to replica {configured}")]
@@ -213,8 +224,48 @@ pub mod change {
             leader: Option<Member>,
         },
         /// There is no such member.
-        #[error("replica {0} is not a voting member")]
+        #[error("there is no replica {0}")]
         NoSuchMember(ReplicaId),
+        /// It has no vote.
+        #[error("replica {0} has no vote yet")]
+        NoVote(ReplicaId),
+        /// It was a member once, or belongs to another cluster.
+        #[error("the replica at {peer_addr} {what}")]
+        Taken {
+            /// Where it is.
+            peer_addr: String,
+            /// Whose it is.
+            what: String,
+        },
+        /// Nobody answers at the address.
+        #[error("the replica at {peer_addr} does not answer: {why}")]
+        Unreachable {
+            /// Where it should be.
+            peer_addr: String,
+            /// What happened.
+            why: String,
+        },
+        /// It has too much of the log to receive before it may vote.
+        #[error("replica {id} is {behind} entries behind")]
+        Behind {
+            /// Which.
+            id: ReplicaId,
+            /// How far.
+            behind: u64,
+        },
+        /// Too few of those that would vote afterwards are there: the change could never be decided.
+        #[error("of the {voters} replicas that would vote, {alive} are there, and {needed} are needed")]
+        NoMajority {
+            /// How many would vote.
+            voters: usize,
+            /// How many of them answer.
+            alive: usize,
+            /// How many have to.
+            needed: usize,
+        },
+        /// There are as many voters as there may be.
+        #[error("a cluster has at most {0} members")]
+        TooMany(usize),
         /// Removing it would leave no cluster.
         #[error("replica {0} is the only member")]
         LastMember(ReplicaId),

@@ -71,10 +71,13 @@ mod fatal;
 #[cfg(test)]
 mod ground;
 mod identity;
+mod inspect;
 mod log;
 mod machine;
 mod raft;
 mod record;
+mod remembered;
+mod removal;
 mod replica;
 mod room;
 mod snapshot;
@@ -84,10 +87,11 @@ mod stores;
 mod transport;
 
 pub use self::config::{Config, Member, PeerSecret, Timing};
-pub use self::disk::FreeDisk;
+pub use self::disk::{DiskUse, FreeDisk};
 pub use self::error::{change, found, open, propose, read};
 pub use self::identity::{ClusterId, Identity, ReplicaId};
+pub use self::inspect::{Inspection, holder, identity, inspect};
 pub use self::machine::{BoxError, Committed, Frozen, Machine};
-pub use self::replica::{Answer, Applied, Replica};
-pub use self::status::{Peer, Role, Status};
+pub use self::replica::{Answer, Applied, Joining, Replica};
+pub use self::status::{Peer, Role, Sending, Status};
 pub use self::transport::PeerService;

@@ -2,14 +2,20 @@
 //!
 //! A replica that answers another tells it its vote and how far its log goes; both are promises. It must never
 //! come back with less. Each connection starts with a greeting in which both say what they hold and what they
-//! remember of the other. What is remembered lives in memory: it outlasts the other's restart, not one's own.
+//! remember of the other. What is remembered is kept in a file that trails it by about a second, so it outlasts
+//! restarts of all of them.
+//!
+//! The greeting also tells a replica that it is no member any more: it then takes no part ever again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::ReplicaId;
+use tokio::sync::watch;
+
 use crate::log::LogStore;
 use crate::record::Position;
+use crate::{ReplicaId, remembered};
 
 /// What a replica holds, or was known to hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,16 +60,110 @@ impl Held {
 }
 
 /// What this replica holds, and what it remembers of the others.
-#[derive(Default)]
 pub(crate) struct Standing {
     own: Mutex<Option<LogStore>>,
-    others: Mutex<BTreeMap<ReplicaId, Held>>,
+    others: Mutex<Others>,
+    /// Where what is remembered is kept; a modelled replica has no directory.
+    dir: Mutex<Option<PathBuf>>,
+    /// Who has greeted this process: nobody else is answered.
+    met: Mutex<BTreeSet<ReplicaId>>,
+    /// The newest entry with members, this replica among them, that its log holds.
+    member_by: Mutex<Option<u64>>,
+    removed_by: watch::Sender<Option<u64>>,
+}
+
+#[derive(Default)]
+struct Others {
+    held: BTreeMap<ReplicaId, Held>,
+    has_changed: bool,
+}
+
+impl Default for Standing {
+    fn default() -> Self {
+        Self {
+            own: Mutex::default(),
+            others: Mutex::default(),
+            dir: Mutex::default(),
+            met: Mutex::default(),
+            member_by: Mutex::default(),
+            removed_by: watch::Sender::new(None),
+        }
+    }
 }
 
 impl Standing {
     /// Says where to look for what this replica holds; `None` once it has stopped.
     pub(crate) fn stands_on(&self, log: Option<LogStore>) {
         *lock(&self.own) = log;
+    }
+
+    /// Reads what was remembered in `dir`, and keeps it there from now on.
+    pub(crate) fn keep_in(&self, dir: &Path) {
+        match remembered::load(dir) {
+            Ok(held) => lock(&self.others).held = held,
+            // Only what others lost could be told by it; this replica's own data is checked without.
+            Err(cause) => {
+                tracing::error!("what was remembered of the other replicas cannot be read: {cause}")
+            }
+        }
+        *lock(&self.dir) = Some(dir.to_owned());
+    }
+
+    /// Writes down what is remembered, if it has changed. Disk work.
+    pub(crate) fn save(&self) {
+        let Some(dir) = lock(&self.dir).clone() else { return };
+        let held = {
+            let mut others = lock(&self.others);
+            if !std::mem::take(&mut others.has_changed) {
+                return;
+            }
+            others.held.clone()
+        };
+        if let Err(cause) = remembered::store(&dir, &held) {
+            lock(&self.others).has_changed = true;
+            tracing::warn!("what is remembered of the other replicas could not be written: {cause}");
+        }
+    }
+
+    /// Forgets replicas that are no members any more: their numbers never come back.
+    pub(crate) fn keep_only(&self, members: &BTreeSet<ReplicaId>) {
+        let mut others = lock(&self.others);
+        let before = others.held.len();
+        others.held.retain(|id, _| members.contains(id));
+        others.has_changed |= others.held.len() != before;
+    }
+
+    /// Notes that another replica has said what it remembers of this one, and that nothing of it is missing.
+    pub(crate) fn meets(&self, id: ReplicaId) {
+        lock(&self.met).insert(id);
+    }
+
+    /// Whether another replica has greeted this process. A connection may outlast a restart without anybody noticing;
+    /// what this replica answers counts only once it is known to hold what it had.
+    pub(crate) fn has_met(&self, id: ReplicaId) -> bool {
+        lock(&self.met).contains(&id)
+    }
+
+    /// Notes that the log's entry `index` has this replica among its members.
+    pub(crate) fn is_member_by(&self, index: u64) {
+        let mut newest = lock(&self.member_by);
+        *newest = (*newest).max(Some(index));
+    }
+
+    /// Takes another replica's word that the committed members of entry `index` do not have this one. An older entry
+    /// than the one that made it a member says nothing; 0 says nothing. Returns whether this replica is removed.
+    pub(crate) fn is_removed_by(&self, index: u64) -> bool {
+        let member_by = *lock(&self.member_by);
+        let is_removed = index > 0 && member_by.is_some_and(|member_by| index > member_by);
+        if is_removed {
+            self.removed_by.send_if_modified(|known| known.is_none() && known.replace(index).is_none());
+        }
+        is_removed
+    }
+
+    /// Follows whether, and by which entry, this replica was removed.
+    pub(crate) fn removed(&self) -> watch::Receiver<Option<u64>> {
+        self.removed_by.subscribe()
     }
 
     /// Returns what this replica holds.
@@ -73,17 +173,26 @@ impl Standing {
 
     /// Remembers that another replica has told of a vote in `term`.
     pub(crate) fn voted(&self, id: ReplicaId, term: u64) {
-        lock(&self.others).entry(id).or_default().raise(Held { term, last: None });
+        self.raise(id, Held { term, last: None });
     }
 
     /// Remembers that another replica has acknowledged its log up to `last` to the leader of `term`.
     pub(crate) fn acknowledged(&self, id: ReplicaId, term: u64, last: Option<Position>) {
-        lock(&self.others).entry(id).or_default().raise(Held { term, last });
+        self.raise(id, Held { term, last });
     }
 
     /// Returns what is remembered of another replica.
     pub(crate) fn remembered(&self, id: ReplicaId) -> Held {
-        lock(&self.others).get(&id).copied().unwrap_or_default()
+        lock(&self.others).held.get(&id).copied().unwrap_or_default()
+    }
+
+    fn raise(&self, id: ReplicaId, seen: Held) {
+        let mut others = lock(&self.others);
+        let held = others.held.entry(id).or_default();
+        let before = *held;
+        held.raise(seen);
+        let has_changed = *held != before;
+        others.has_changed |= has_changed;
     }
 }
 
@@ -128,5 +237,39 @@ mod tests {
         assert_eq!(standing.remembered(id), held(3, 9));
         standing.voted(id, 4);
         assert_eq!(standing.remembered(id), Held { term: 4, last: None });
+    }
+
+    #[test]
+    fn what_is_remembered_outlasts_a_restart_and_goes_with_the_member() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (stays, goes) = (ReplicaId::new(2), ReplicaId::new(3));
+        let standing = Standing::default();
+        standing.keep_in(dir.path());
+        standing.acknowledged(stays, 3, Some(Position { term: 3, index: 9 }));
+        standing.voted(goes, 3);
+        standing.save();
+        let again = Standing::default();
+        again.keep_in(dir.path());
+        assert_eq!(again.remembered(stays), held(3, 9));
+        assert_eq!(again.remembered(goes).term, 3);
+        again.keep_only(&BTreeSet::from([stays]));
+        again.save();
+        let third = Standing::default();
+        third.keep_in(dir.path());
+        assert_eq!((third.remembered(stays), third.remembered(goes)), (held(3, 9), Held::default()));
+    }
+
+    #[test]
+    fn only_newer_members_than_those_it_was_one_of_remove_a_replica() {
+        let standing = Standing::default();
+        assert!(!standing.is_removed_by(7), "it was never a member: it waits");
+        standing.is_member_by(0);
+        standing.is_member_by(9);
+        assert!(!standing.is_removed_by(7), "the others have yet to learn that it is one");
+        assert!(!standing.is_removed_by(0));
+        assert_eq!(*standing.removed().borrow(), None);
+        assert!(standing.is_removed_by(12));
+        assert!(standing.is_removed_by(15));
+        assert_eq!(*standing.removed().borrow(), Some(12));
     }
 }

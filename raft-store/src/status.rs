@@ -22,8 +22,19 @@ pub enum Role {
     Candidate,
     /// It leads.
     Leader,
+    /// It has been removed from the cluster, and takes no part ever again.
+    Removed,
     /// It has been shut down.
     Stopped,
+}
+
+/// A snapshot on its way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sending {
+    /// Parts that were sent.
+    pub sent: u32,
+    /// Parts that it has.
+    pub parts: u32,
 }
 
 /// What the leader knows about another replica.
@@ -35,6 +46,8 @@ pub struct Peer {
     pub lag: u64,
     /// Milliseconds since it last answered.
     pub silent_ms: Option<u64>,
+    /// The snapshot that it is being sent, if it is.
+    pub snapshot: Option<Sending>,
 }
 
 /// A replica's view of itself and its cluster.
@@ -62,6 +75,8 @@ pub struct Status {
     pub members: Vec<Member>,
     /// Which of them vote.
     pub voters: Vec<ReplicaId>,
+    /// Whether a change of who votes is half done: until it is whole, both the old and the new majority are needed.
+    pub is_changing: bool,
     /// On the leader: the other members.
     pub peers: BTreeMap<ReplicaId, Peer>,
     /// On the leader: milliseconds since a quorum last confirmed it.
@@ -100,6 +115,7 @@ impl Status {
             purged: index(metrics.purged),
             members,
             voters: membership.voter_ids().map(ReplicaId::new).collect(),
+            is_changing: membership.membership().get_joint_config().len() > 1,
             peers: peers(identity, metrics),
             quorum_ack_ms: metrics.last_quorum_acked.map(|at| millis(at.elapsed())),
         }
@@ -116,6 +132,7 @@ fn peers(identity: Identity, metrics: &RaftMetrics<C>) -> BTreeMap<ReplicaId, Pe
             matched,
             lag: metrics.last_log_index.map_or(0, |last| last + 1).saturating_sub(held),
             silent_ms: heard.map(|at| millis(at.elapsed())),
+            snapshot: None,
         }
     };
     others.map(|(id, at)| (ReplicaId::new(*id), peer(id, at.map(|at| at.index)))).collect()

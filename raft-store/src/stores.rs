@@ -18,9 +18,13 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
-    /// Returns the members as of the opening.
-    pub(crate) fn members_at_opening(&self) -> Membership {
-        let of_snapshot = || self.snapshots.newest().map(|newest| newest.description().membership.clone());
+    /// Returns the members as of the opening, and the index of the entry that made them so.
+    pub(crate) fn members_at_opening(&self) -> (u64, Membership) {
+        let of_snapshot = || {
+            let newest = self.snapshots.newest()?;
+            let description = newest.description();
+            Some((description.members_at.map_or(0, |at| at.index), description.membership.clone()))
+        };
         self.log.members_at_opening().or_else(of_snapshot).unwrap_or_default()
     }
 

@@ -407,13 +407,15 @@ pub enum Code {
     /// No leader within the call's time; nothing is known to be done, and repeating is safe. Said by a replica, never
     /// by `apply`.
     NoLeader = 1604,
+    /// A change of the replicas that cannot be. Said by a replica, never by `apply`.
+    Members = 1605,
     /// A broken invariant: nothing was changed, the control plane is in safe mode.
     Internal = 1901,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::BadSpec,
         Self::AboveCap,
         Self::AboveTimeLimit,
@@ -440,6 +442,7 @@ impl Code {
         Self::SafeMode,
         Self::Founding,
         Self::NoLeader,
+        Self::Members,
         Self::Internal,
     ];
 

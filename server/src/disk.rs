@@ -16,13 +16,24 @@ pub struct Disk {
     min_bytes: u64,
     min_percent: u8,
     short: watch::Sender<Option<String>>,
+    room: watch::Sender<Room>,
+}
+
+/// How much room there was; zeros if that is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Room {
+    /// Bytes that may still be written.
+    pub free: u64,
+    /// Bytes of the file system.
+    pub size: u64,
 }
 
 impl Disk {
     /// Looks at the file system of `dir`.
     #[must_use]
     pub fn new(dir: PathBuf, min_bytes: u64, min_percent: u8) -> Self {
-        let disk = Self { dir, min_bytes, min_percent, short: watch::channel(None).0 };
+        let (short, room) = (watch::Sender::new(None), watch::Sender::new(Room::default()));
+        let disk = Self { dir, min_bytes, min_percent, short, room };
         disk.look();
         disk
     }
@@ -33,9 +44,13 @@ impl Disk {
             Ok(seen) => {
                 let free = seen.f_bavail.saturating_mul(seen.f_frsize);
                 let size = seen.f_blocks.saturating_mul(seen.f_frsize);
+                self.room.send_replace(Room { free, size });
                 shortage(free, size, self.min_bytes, self.min_percent)
             }
-            Err(cause) => Some(format!("the free space of {} is unknown: {cause}", self.dir.display())),
+            Err(cause) => {
+                self.room.send_replace(Room::default());
+                Some(format!("the free space of {} is unknown: {cause}", self.dir.display()))
+            }
         };
         self.short.send_if_modified(|old| {
             if short.is_some() && old.is_none() {
@@ -45,6 +60,12 @@ impl Disk {
             *old = short;
             is_new
         });
+    }
+
+    /// Returns how much room there was when it was last looked at.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        *self.room.borrow()
     }
 
     /// Returns why there is no room, if so.

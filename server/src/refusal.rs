@@ -37,7 +37,8 @@ fn grpc(code: Code) -> Grpc {
         | Code::NoAllocation
         | Code::Simulated
         | Code::SafeMode
-        | Code::Founding => Grpc::FailedPrecondition,
+        | Code::Founding
+        | Code::Members => Grpc::FailedPrecondition,
         Code::Conflict | Code::Expired | Code::Stale | Code::WrongTerm => Grpc::Aborted,
         Code::Full => Grpc::ResourceExhausted,
         Code::NoLeader => Grpc::Unavailable,

@@ -10,7 +10,7 @@ use proto::v1::agent_link_server::AgentLinkServer;
 use proto::v1::control_server::ControlServer;
 use proto::v1::peer_server::PeerServer;
 use proto::v1::setup_server::SetupServer;
-use raft_store::{PeerSecret, Replica as Log, Timing};
+use raft_store::{DiskUse, PeerSecret, Replica as Log, Role, Timing};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -19,6 +19,7 @@ use tonic::transport::Server;
 
 use crate::addresses::Addresses;
 use crate::api::{self, Api};
+use crate::clock::Moment;
 use crate::config::Config;
 use crate::disk::{self, Disk};
 use crate::error::Error;
@@ -41,6 +42,8 @@ const STOPPING: Duration = Duration::from_secs(3);
 const HANDING_OVER: Duration = Duration::from_secs(3);
 /// A connection that does not answer a ping within this time, sent as often, is closed.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// How often the files are added up.
+const ADD_UP: Duration = Duration::from_secs(5);
 /// Connections to one listener: 1,024 agents, people and their programs.
 const CONNECTIONS: usize = 8192;
 /// Calls at once on one connection.
@@ -103,6 +106,16 @@ impl Replica {
             Err(cause) => Some(cause.into()),
         };
         Error::Served { addr, cause }
+    }
+
+    /// Waits until this replica is removed from its cluster; it then takes no part any more.
+    pub fn removed(&self) -> impl Future<Output = ()> + use<> {
+        let mut standing = self.shared.log.watch();
+        async move {
+            if standing.wait_for(|standing| standing.role == Role::Removed).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Hands leadership over if it leads, lets calls end, and closes the data directory.
@@ -204,6 +217,8 @@ async fn open(config: Config, secret: [u8; 32], addresses: Addresses) -> Result<
         peers: Arc::new(Peers::new(Pass::new(&secret))),
         links: Arc::default(),
         disk,
+        usage: watch::Sender::new(DiskUse::default()),
+        began: Moment::now(),
         setup,
         leading: watch::Sender::new(None),
         last_plan: watch::Sender::new(None),
@@ -249,6 +264,7 @@ fn spawn(shared: &Arc<Shared>) -> JoinSet<()> {
     tasks.spawn(lead::run(Arc::clone(shared)));
     tasks.spawn(time::run(Arc::clone(shared)));
     tasks.spawn(look_at_disk(Arc::clone(shared)));
+    tasks.spawn(add_up_files(Arc::clone(shared)));
     tasks.spawn(forget_setup(Arc::clone(shared)));
     tasks.spawn(history::fetch(Arc::clone(shared)));
     tasks
@@ -258,6 +274,17 @@ async fn look_at_disk(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(disk::LOOK).await;
         shared.disk.look();
+    }
+}
+
+/// Adds up what log and snapshots take on disk, now and then.
+async fn add_up_files(shared: Arc<Shared>) {
+    loop {
+        let log = shared.log.clone();
+        if let Ok(usage) = tokio::task::spawn_blocking(move || log.disk_use()).await {
+            shared.usage.send_replace(usage);
+        }
+        tokio::time::sleep(ADD_UP).await;
     }
 }
 

@@ -26,23 +26,40 @@ pub fn run(config: Config) -> Result<(), Error> {
     ended
 }
 
+/// Why a replica ends.
+enum Why {
+    Told,
+    Removed,
+    Failed(Error),
+}
+
 async fn until_told(config: Config) -> Result<(), Error> {
     // Before anything is opened, so that an early signal is not lost.
     let mut term = signal(SignalKind::terminate()).map_err(Error::Runtime)?;
     let mut int = signal(SignalKind::interrupt()).map_err(Error::Runtime)?;
+    let data = config.data.clone();
     let mut replica = Replica::start(config).await?;
-    let failed = tokio::select! {
-        _ = term.recv() => None,
-        _ = int.recv() => None,
-        failed = replica.failed() => Some(failed),
+    let removed = replica.removed();
+    let why = tokio::select! {
+        _ = term.recv() => Why::Told,
+        _ = int.recv() => Why::Told,
+        () = removed => Why::Removed,
+        failed = replica.failed() => Why::Failed(failed),
     };
-    match failed {
-        None => {
+    match why {
+        Why::Told => replica.stop().await,
+        // In good order: whoever starts this again is told the same, so nothing need be tried over and over.
+        Why::Removed => {
             replica.stop().await;
-            Ok(())
+            eprintln!(
+                "bursar: this replica was removed from its cluster and has ended; it never takes part again\n  fix  \
+                 delete {}, or bring it back as a new replica: bursar server rebuild -c FILE",
+                data.display()
+            );
         }
-        Some(failed) => Err(failed),
+        Why::Failed(failed) => return Err(failed),
     }
+    Ok(())
 }
 
 /// A panic outside `apply` means that something here is not what it should be: the process ends at once, rather than

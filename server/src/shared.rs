@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use raft_store::{Replica as Log, Role, Status as Standing};
+use raft_store::{DiskUse, Replica as Log, Role, Status as Standing};
 use scheduler_core::id::{LogIndex, Name, NodeId, ReplicaId, Term};
 use scheduler_core::unit::Timestamp;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -66,6 +66,10 @@ pub struct Shared {
     pub links: Arc<Links>,
     /// Room on disk.
     pub disk: Disk,
+    /// What log and snapshots take on disk.
+    pub usage: watch::Sender<DiskUse>,
+    /// When this process began.
+    pub began: Moment,
     /// The setup secret.
     pub setup: Setup,
     /// Set while this replica leads and has applied its own term's first entry.
@@ -127,6 +131,7 @@ impl Shared {
             Role::Follower => "follower",
             Role::Candidate => "candidate",
             Role::Leader => "leader",
+            Role::Removed => "removed",
             Role::Stopped => "stopping",
         }
     }

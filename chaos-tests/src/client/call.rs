@@ -330,9 +330,14 @@ pub fn refusal(status: &Status) -> Option<v1::Refusal> {
 /// Returns why another try may help, or the refusal that is final.
 fn judge(status: &Status) -> Result<String, Failed> {
     const NO_LEADER: u32 = 1604;
+    // One that is about to join: the others know more.
+    const WAITING: u32 = 1603;
     match refusal(status) {
         None => Ok(status.to_string()),
-        Some(refusal) if refusal.code == NO_LEADER || status.metadata().contains_key("retry-after-ms") => {
+        Some(refusal)
+            if [NO_LEADER, WAITING].contains(&refusal.code)
+                || status.metadata().contains_key("retry-after-ms") =>
+        {
             Ok(refusal.what)
         }
         Some(refusal) => Err(Failed { code: refusal.code, what: refusal.what }),

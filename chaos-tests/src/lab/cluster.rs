@@ -113,6 +113,27 @@ impl Lab {
         Ok(())
     }
 
+    /// Starts one more replica, which waits for somebody to let it join; returns its place among the replicas.
+    ///
+    /// # Errors
+    /// When its files cannot be written or it cannot be started.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn add_replica(&mut self) -> Result<usize> {
+        let secret = self.folder.join("peer-secret");
+        let name = self.fresh("joining");
+        let number =
+            name.rsplit('-').next().and_then(|n| n.parse::<u64>().ok()).context("names end in a number")?;
+        // Founders have the numbers below.
+        let id = 100 + number;
+        let data = self.folder.join(format!("r{id}"));
+        let mut replica = Replica::prepare(&self.folder, id, data, &secret, &self.plan)?;
+        replica.start(&self.parts)?;
+        self.replicas.push(replica);
+        Ok(self.replicas.len() - 1)
+    }
+
     fn init(&self) -> Result<()> {
         let setup = self.replicas[0].data.join("setup-secret");
         let account = own_account();
@@ -127,7 +148,9 @@ impl Lab {
         args.extend(self.plan.settings.iter().flat_map(|setting| ["--set".into(), setting.clone()]));
         let said = self.run(Command::new(&self.parts.bursar).args(&args), ADMIN)?;
         ensure!(said.code == 0, "founding failed: {said:#?}\n{}", self.logs());
-        Ok(())
+        // A context shows its token to the replicas that it knows only; a lab asks others too.
+        write_private(&self.token_file(ADMIN), &self.admin_token()?)
+            .context("failed to keep the admin's token")
     }
 
     fn add_principals(&self) -> Result<()> {
@@ -228,13 +251,11 @@ impl Lab {
         self.run(&mut command, name).expect("the program was built")
     }
 
-    /// Returns the command `bursar`, ready to run as a principal; the admin's context is the one `cluster init` wrote.
+    /// Returns the command `bursar`, ready to run as a principal.
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(&self.parts.bursar);
         command.args(["--server", &self.servers()]);
-        if name != ADMIN {
-            command.env("BURSAR_TOKEN_FILE", self.token_file(name));
-        }
+        command.env("BURSAR_TOKEN_FILE", self.token_file(name));
         command
     }
 

@@ -87,6 +87,16 @@ impl Plan {
         Self { settings: settings.map(String::from).to_vec(), ..Self::usual() }
     }
 
+    /// As [`Plan::usual`] with one replica and one node; snapshots are made often, so that who joins gets one.
+    pub fn moving() -> Self {
+        Self {
+            replicas: 1,
+            nodes: vec![4],
+            server_keys: vec!["snapshot_every = 200".into()],
+            ..Self::usual()
+        }
+    }
+
     /// One replica, no node.
     pub fn small() -> Self {
         Self { replicas: 1, nodes: Vec::new(), ..Self::usual() }

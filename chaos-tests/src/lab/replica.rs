@@ -107,6 +107,11 @@ impl Replica {
         }
     }
 
+    /// Returns the file that it is started with.
+    pub fn config(&self) -> &Path {
+        &self.config
+    }
+
     /// Returns its process's number while it runs.
     pub fn pid(&self) -> Option<i32> {
         self.process.as_ref().map(Process::pid)

@@ -11,6 +11,7 @@ mod drain;
 mod failover;
 mod floods;
 mod gangs;
+mod members;
 mod misfits;
 mod outage;
 mod preempt;
@@ -115,6 +116,16 @@ fn clocks() -> Vec<Trial> {
     ]
 }
 
+fn moving() -> Vec<Trial> {
+    laws![Kind::Moving:
+        members::replicas_come_and_go_while_work_and_calls_go_on,
+        members::leadership_moves_on_a_word_and_a_replica_that_is_needed_is_not_ok_to_stop,
+        members::damaged_replica_is_rebuilt_by_the_command_that_it_names,
+        members::wiped_or_old_copy_of_a_replica_takes_no_part_under_its_old_number,
+        members::replicas_go_until_one_is_left_and_it_keeps_everything,
+    ]
+}
+
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     if words.next().as_deref() == Some("worker") {
@@ -126,7 +137,7 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let laws = usual().into_iter().chain(contended()).chain(clocks()).collect();
+    let laws = usual().into_iter().chain(contended()).chain(clocks()).chain(moving()).collect();
     let conclusion = libtest_mimic::run(&arguments, laws);
     stage::clear();
     conclusion.exit_code()

@@ -27,6 +27,8 @@ pub enum Kind {
     Contended,
     /// Whose replicas' machines restart: who vouches for the time is asked for as long as a test can wait.
     Clocks,
+    /// One replica at first, and as many as a law leaves.
+    Moving,
 }
 
 /// Makes a test of a law.
@@ -49,6 +51,7 @@ fn start(kind: Kind) -> Stage {
         Kind::Usual => Plan::usual(),
         Kind::Contended => Plan::contended(),
         Kind::Clocks => Plan { server_keys: vec!["witness_wait_ms = 3000".into()], ..Plan::usual() },
+        Kind::Moving => Plan::moving(),
     };
     let lab = Lab::start(plan).unwrap_or_else(|error| panic!("no cluster: {error:?}"));
     Stage { lab, _lock: lock, kind }

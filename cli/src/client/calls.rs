@@ -4,6 +4,7 @@ use proto::v1::{self, RequestMark};
 use tonic::{Code, Status, Streaming};
 
 use super::refused::{self, Answer};
+use super::replicas::Control;
 use super::retry::Client;
 use crate::clock::Deadline;
 use crate::codes;
@@ -12,9 +13,9 @@ use crate::failure::Failure;
 /// The code of a log that is not there.
 const NO_LOG: u16 = scheduler_core::command::Code::NoLog.number();
 
-/// Defines a call per line: its name, request and answer. The same message goes out on each retry.
+/// Defines a call per line: its name, request and answer, by how it is asked. The same message goes out on each retry.
 macro_rules! calls {
-    ($($(#[$doc:meta])* $name:ident($request:ident) -> $answer:ident;)*) => {
+    ($ask:ident: $($(#[$doc:meta])* $name:ident($request:ident) -> $answer:ident;)*) => {
         impl Client {
             $(
                 $(#[$doc])*
@@ -23,7 +24,7 @@ macro_rules! calls {
                 /// When it is refused, or no replica answers.
                 pub async fn $name(&self, request: v1::$request) -> Result<v1::$answer, Failure> {
                     self.need_token()?;
-                    self.ask(async |mut control| control.$name(request.clone()).await).await
+                    self.$ask(async |mut control| control.$name(request.clone()).await).await
                 }
             )*
         }
@@ -31,6 +32,7 @@ macro_rules! calls {
 }
 
 calls! {
+    ask:
     /// Submits a job.
     submit(SubmitRequest) -> SubmitReply;
     /// Ends a job.
@@ -93,6 +95,18 @@ calls! {
     set_cluster_time(SetClusterTimeRequest) -> SetTimeView;
     /// Ends safe mode.
     end_safe_mode(EndSafeModeRequest) -> Done;
+    /// Asks whether replicas can be spared.
+    ok_to_stop(OkToStopRequest) -> OkToStopView;
+}
+
+calls! {
+    ask_patiently:
+    /// Hands leadership over.
+    transfer_leader(TransferLeaderRequest) -> TransferLeaderReply;
+    /// Lets replicas join, one step of it.
+    add_members(AddMembersRequest) -> MembersView;
+    /// Removes a replica, or says what that would do.
+    remove_member(RemoveMemberRequest) -> RemoveMemberReply;
 }
 
 impl Client {
@@ -101,7 +115,24 @@ impl Client {
     /// # Errors
     /// When no replica answers.
     pub async fn hello(&self) -> Result<v1::HelloReply, Failure> {
-        self.ask(async |mut control| control.hello(v1::HelloRequest {}).await).await
+        let reply = self.ask(async |mut control| control.hello(v1::HelloRequest {}).await).await?;
+        self.learn(&reply.replicas);
+        Ok(reply)
+    }
+
+    /// Greets a replica that knows what time it is: one that is about to join has none to date a write with, and one
+    /// whose machine has just restarted asks the others.
+    async fn hello_of_member(&self) -> Result<v1::HelloReply, Failure> {
+        let greet = async |mut control: Control| {
+            let reply = control.hello(v1::HelloRequest {}).await?;
+            if reply.get_ref().time_unknown {
+                return Err(Status::unavailable("its machine restarted, and it asks what time it is"));
+            }
+            if reply.get_ref().cluster.is_some() { Ok(reply) } else { Err(refused::waiting()) }
+        };
+        let reply = self.ask(greet).await?;
+        self.learn(&reply.replicas);
+        Ok(reply)
     }
 
     /// Names a write: fresh, or by the key the user gave.
@@ -110,19 +141,7 @@ impl Client {
     /// When no replica answers, or there is no cluster yet.
     pub async fn mark(&self, key: Option<&str>) -> Result<RequestMark, Failure> {
         self.need_token()?;
-        // A replica whose machine has just restarted may not know the time yet: another one does, or will.
-        let hello = self
-            .ask(async |mut control| {
-                let hello = control.hello(v1::HelloRequest {}).await?;
-                if hello.get_ref().time_unknown {
-                    return Err(Status::unavailable("its machine restarted, and it asks what time it is"));
-                }
-                Ok(hello)
-            })
-            .await?;
-        if hello.cluster.is_none() {
-            return Err(Failure::new(1603, "the control plane is not founded yet").fix("bursar cluster init"));
-        }
+        let hello = self.hello_of_member().await?;
         let id = match key {
             Some(key) => blake3::hash(key.as_bytes()).as_bytes()[..16].to_vec(),
             None => random::<16>()?.to_vec(),

@@ -11,4 +11,4 @@ mod retry;
 
 pub use calls::random;
 pub use founding::found;
-pub use retry::Client;
+pub use retry::{Client, Learned};

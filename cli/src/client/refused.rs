@@ -58,6 +58,17 @@ pub fn judge(status: &Status) -> Answer {
     }
 }
 
+/// Returns what a replica that belongs to no control plane yet answers to anything but a greeting.
+pub fn waiting() -> Status {
+    let refusal = Refusal {
+        code: u32::from(Code::Founding.number()),
+        what: "the control plane is not founded yet".into(),
+        why: String::new(),
+        fix: "bursar cluster init".into(),
+    };
+    Status::with_details(Grpc::FailedPrecondition, refusal.what.clone(), refusal.encode_to_vec().into())
+}
+
 fn refusal(status: &Status) -> Option<Refusal> {
     if status.details().is_empty() {
         return None;

@@ -1,6 +1,7 @@
 //! A call that does not care which replica answers it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -17,6 +18,9 @@ use crate::failure::Failure;
 /// How long one replica may take for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long one replica may take for what is more than an answer.
+const DONE_WITHIN: Duration = Duration::from_secs(20);
+
 /// After how long without an answer the next one is asked too.
 const SLOW: Duration = Duration::from_millis(700);
 
@@ -27,6 +31,12 @@ const NOBODY_WITHIN: Duration = Duration::from_secs(10);
 const PAUSE_FIRST: Duration = Duration::from_millis(30);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
+/// What a replica refuses that belongs to no control plane yet.
+const WAITING: u16 = scheduler_core::command::Code::Founding.number();
+
+/// Where the replicas are, as one of them said last; nothing if none has.
+pub type Learned = Arc<Mutex<Option<Vec<String>>>>;
+
 /// A client of one control plane.
 #[derive(Debug)]
 pub struct Client {
@@ -36,6 +46,7 @@ pub struct Client {
     is_verbose: bool,
     /// The replica that answered last.
     at: AtomicUsize,
+    learned: Learned,
 }
 
 /// What became of one round over the replicas.
@@ -59,7 +70,23 @@ impl Client {
     ) -> Result<Self, Failure> {
         let replicas = servers.iter().map(|address| Replica::new(address)).collect::<Result<Vec<_>, _>>()?;
         let bearer = token.as_deref().map(Bearer::new).transpose()?;
-        Ok(Self { replicas, bearer, patience, is_verbose, at: AtomicUsize::new(0) })
+        let (at, learned) = (AtomicUsize::new(0), Learned::default());
+        Ok(Self { replicas, bearer, patience, is_verbose, at, learned })
+    }
+
+    /// Leaves what it learns about the replicas' addresses with the caller.
+    pub fn learning(self, learned: &Learned) -> Self {
+        Self { learned: Arc::clone(learned), ..self }
+    }
+
+    /// Takes note of where the replicas are. Where this client asks by other ways than those that replicas know of
+    /// themselves (a tunnel), their addresses would lead nowhere.
+    pub fn learn(&self, addresses: &[String]) {
+        let is_known = |address: &String| self.replicas.iter().any(|replica| replica.address == *address);
+        if addresses.iter().any(is_known) {
+            let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+            *learned = Some(addresses.to_vec());
+        }
     }
 
     /// Returns a failure if there is no token: every call but the greeting needs one.
@@ -76,11 +103,27 @@ impl Client {
         &self,
         call: impl AsyncFn(Control) -> Result<Response<T>, Status>,
     ) -> Result<T, Failure> {
+        self.ask_within(ANSWER_WITHIN, call).await
+    }
+
+    /// As [`Client::ask`], for what a replica may take long to do.
+    pub(super) async fn ask_patiently<T>(
+        &self,
+        call: impl AsyncFn(Control) -> Result<Response<T>, Status>,
+    ) -> Result<T, Failure> {
+        self.ask_within(DONE_WITHIN, call).await
+    }
+
+    async fn ask_within<T>(
+        &self,
+        within: Duration,
+        call: impl AsyncFn(Control) -> Result<Response<T>, Status>,
+    ) -> Result<T, Failure> {
         let deadline = Deadline::after(self.patience);
         let mut pause = PAUSE_FIRST;
         let mut has_told = self.is_verbose;
         loop {
-            let (code, why) = match self.round(&call, &deadline).await {
+            let (code, why) = match self.round(&call, within, &deadline).await {
                 Round::Answered(answer) => return Ok(answer),
                 Round::Refused(failure) => return Err(failure),
                 Round::Nobody(why) => (codes::UNREACHABLE, why),
@@ -104,22 +147,23 @@ impl Client {
     async fn round<T>(
         &self,
         call: &impl AsyncFn(Control) -> Result<Response<T>, Status>,
+        within: Duration,
         deadline: &Deadline,
     ) -> Round<T> {
         let first = self.at.load(Ordering::Relaxed);
         let mut places = (0..self.replicas.len()).map(|step| (first + step) % self.replicas.len());
-        let (mut nobody, mut not_now) = (String::new(), None);
+        let (mut nobody, mut not_now, mut waiting) = (String::new(), None, None);
         let mut asked = FuturesUnordered::new();
         loop {
             if asked.is_empty() {
                 let Some(n) = places.next() else { break };
-                asked.push(self.ask_one(n, call, deadline));
+                asked.push(self.ask_one(n, call, within, deadline));
             }
             let tried = tokio::select! {
                 Some(tried) = asked.next() => tried,
                 () = sleep(SLOW) => {
                     if let Some(n) = places.next() {
-                        asked.push(self.ask_one(n, call, deadline));
+                        asked.push(self.ask_one(n, call, within, deadline));
                     }
                     continue;
                 }
@@ -127,10 +171,16 @@ impl Client {
             match tried {
                 Round::Nobody(why) => nobody = why,
                 Round::NotNow(why) => not_now = Some(why),
+                // One that is about to join, or to be founded: the others may know more.
+                Round::Refused(failure) if failure.code == WAITING => waiting = Some(failure),
                 last @ (Round::Answered(_) | Round::Refused(_)) => return last,
             }
         }
-        not_now.map_or(Round::Nobody(nobody), Round::NotNow)
+        match (not_now, waiting) {
+            (Some(why), _) => Round::NotNow(why),
+            (None, Some(failure)) => Round::Refused(failure),
+            (None, None) => Round::Nobody(nobody),
+        }
     }
 
     /// Asks one replica.
@@ -138,6 +188,7 @@ impl Client {
         &self,
         n: usize,
         call: &impl AsyncFn(Control) -> Result<Response<T>, Status>,
+        within: Duration,
         deadline: &Deadline,
     ) -> Round<T> {
         let replica = &self.replicas[n];
@@ -153,7 +204,7 @@ impl Client {
                 return Round::Nobody(why);
             }
         };
-        let within = ANSWER_WITHIN.min(deadline.left().max(Duration::from_millis(100)));
+        let within = within.min(deadline.left().max(Duration::from_millis(100)));
         let answer = timeout(within, call(control)).await;
         let why = match answer.map_err(|_| Status::deadline_exceeded("no answer in time")) {
             Ok(Ok(response)) => {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use proto::v1::{ClusterStatusRequest, EndSafeModeRequest, FoundRequest, Founder, ReadAs};
 
-use super::cluster_time;
+use super::{cluster_time, member};
 use crate::client::found;
 use crate::codes;
 use crate::config::{self, Context};
@@ -31,6 +31,23 @@ enum Action {
         /// Take any replica's word, which may be old: works without a leader
         #[arg(long)]
         stale: bool,
+    },
+    /// Hand leadership to another replica, and wait until it leads
+    TransferLeader {
+        /// The replica, like r2 [default: the one that has most of the log]
+        #[arg(value_name = "TO")]
+        to: Option<String>,
+    },
+    /// Say whether replicas can be stopped without stopping the control plane; exit code 9 if not
+    OkToStop {
+        /// The replicas, like r1 r2: whether all of them can be stopped together
+        #[arg(required = true, value_name = "R")]
+        replicas: Vec<String>,
+    },
+    /// Let replicas come and go
+    Member {
+        #[command(subcommand)]
+        action: member::Action,
     },
     /// Found a control plane: once, on the machine of one of its replicas
     Init(Init),
@@ -98,6 +115,9 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
         Action::Status { stale } => status(shell, stale).await,
         Action::Init(args) => init(shell, args).await,
         Action::Time(args) => cluster_time::run(shell, args).await,
+        Action::TransferLeader { to } => member::transfer(shell, to.as_deref()).await,
+        Action::OkToStop { replicas } => member::ok_to_stop(shell, &replicas).await,
+        Action::Member { action } => member::run(shell, action).await,
         Action::SafeMode { action: SafeMode::End { reason } } => {
             let client = shell.client()?;
             let mark = Some(client.mark(None).await?);
@@ -110,7 +130,9 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
 
 async fn status(shell: &Shell, stale: bool) -> Result<Exit, Failure> {
     let request = ClusterStatusRequest { read: Some(ReadAs { stale }) };
-    let mut view = shell.client()?.cluster_status(request).await?;
+    let client = shell.client()?;
+    let mut view = client.cluster_status(request).await?;
+    client.learn(&view.replicas.iter().map(|replica| replica.client.clone()).collect::<Vec<_>>());
     super::schema(&mut view.schema, "cluster/v1");
     shell.show(&view, std::slice::from_ref(&view.cluster), |look| render::cluster::status(&view, look))?;
     Ok(Exit::Done)

@@ -89,7 +89,8 @@ pub fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
         Action::Add(add) => {
             let mut config = config::load()?;
             let token_file = add.token_file.map(|path| std::path::absolute(&path).unwrap_or(path));
-            let context = Context { servers: add.servers, token: None, token_file, budget: add.budget };
+            let context =
+                Context { servers: add.servers, token_file, budget: add.budget, ..Context::default() };
             config.contexts.insert(add.name.clone(), context);
             config.context = Some(add.name.clone());
             config::save(&config)?;

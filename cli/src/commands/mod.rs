@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod cluster_time;
 pub mod completion;
 pub mod context;
+pub mod doctor;
 pub mod events;
 pub mod explain;
 pub mod help;
@@ -30,8 +31,10 @@ mod drain;
 mod ended;
 mod follow;
 mod job_word;
+mod member;
 mod node_word;
 mod past;
+mod rebuild;
 mod settings;
 mod subject;
 

@@ -11,6 +11,7 @@ use clap::Subcommand;
     after_help = "Examples:\n  \
     bursar dev                 three replicas, 4 nodes with 8 simulated GPUs each; Ctrl-C ends all\n  \
     bursar dev kill-leader     in another terminal: kill -9 the leader, and watch work go on\n  \
+    bursar dev --replicas 5    two of them may be lost\n  \
     bursar dev tour            an own control plane, taken through its promises step by step\n  \
     bursar dev preempt-demo    the story of one preemption, with its price"
 )]
@@ -21,6 +22,9 @@ pub struct Args {
     /// GPUs on each node
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub gpus: u32,
+    /// Replicas: one is enough to try, three outlive one of them, five two
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = replicas)]
+    pub replicas: u32,
     /// Keep the folder at the end
     #[arg(long)]
     pub keep: bool,
@@ -33,6 +37,15 @@ pub struct Args {
     /// What to do with one that runs.
     #[command(subcommand)]
     pub action: Option<Action>,
+}
+
+fn replicas(text: &str) -> Result<u32, String> {
+    match text {
+        "1" => Ok(1),
+        "3" => Ok(3),
+        "5" => Ok(5),
+        _ => Err("1, 3 or 5: an even number outlives no more than one less".into()),
+    }
 }
 
 /// What to do with a development cluster that runs; or the tour.

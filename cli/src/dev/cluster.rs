@@ -16,8 +16,10 @@ use crate::commands::agent::beside_us;
 use crate::failure::Failure;
 use crate::secret::Token;
 
-/// The replicas' names.
-pub const REPLICAS: [&str; 3] = ["r1", "r2", "r3"];
+/// Returns the name of a replica, from 1.
+pub fn replica_name(n: u32) -> String {
+    format!("r{n}")
+}
 
 /// A development cluster.
 #[derive(Debug)]

@@ -26,7 +26,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Ends a cluster. What cannot be done is said and passed over: nothing of it may stay.
 pub async fn end(cluster: &mut Cluster, say: impl Fn(&str)) {
-    let leads = cluster.replicas.iter().filter(|replica| replica.process().is_some()).count() > 1;
+    let running = cluster.replicas.iter().filter(|replica| replica.process().is_some()).count();
+    let leads = running > cluster.replicas.len() / 2;
     if cluster.is_ready
         && leads
         && let Err(failure) = cancel_jobs(cluster).await

@@ -12,12 +12,13 @@ use proto::v1::{
 use rustix::process::geteuid;
 use tokio::time::sleep;
 
-use super::cluster::{Cluster, REPLICAS};
+use super::cluster::{Cluster, replica_name};
 use crate::client::{Client, found, random};
 use crate::clock::Deadline;
 use crate::codes;
 use crate::config::write_private;
 use crate::failure::Failure;
+use crate::form::text::count;
 use crate::secret::Token;
 use crate::submission::Origin;
 use crate::tree_file;
@@ -53,7 +54,7 @@ const SETTINGS: [(&str, u64); 12] = [
 /// When a part does not come up.
 pub async fn raise(cluster: &mut Cluster, say: impl Fn(&str)) -> Result<(), Failure> {
     let lab = lab()?;
-    say("starting three replicas");
+    say(&format!("starting {}", count(u64::from(cluster.args.replicas), "replica")));
     start_replicas(cluster).await?;
     let account = account()?;
     let admin = lab.owner.clone().unwrap_or_else(|| "admin".into());
@@ -96,13 +97,14 @@ fn lab() -> Result<TreeNode, Failure> {
 async fn start_replicas(cluster: &mut Cluster) -> Result<(), Failure> {
     let secret = Token::make()?;
     secret.write(&cluster.place.peer_secret())?;
-    for name in REPLICAS {
+    let names: Vec<String> = (1..=cluster.args.replicas).map(replica_name).collect();
+    for name in &names {
         let mut part = cluster.replica(name, "127.0.0.1:0", "127.0.0.1:0");
         part.start()?;
         cluster.replicas.push(part);
     }
     cluster.write_state()?;
-    for (n, name) in REPLICAS.into_iter().enumerate() {
+    for (n, name) in names.iter().enumerate() {
         let file = cluster.place.replica(name).join("addresses");
         let deadline = Deadline::after(UP_WITHIN);
         let (client, peer) = loop {
@@ -143,7 +145,7 @@ async fn found_it(
     let founder =
         |part: &super::part::Part| Some(Founder { peer: part.peer.clone()?, client: part.address.clone()? });
     let founders: Vec<Founder> = cluster.replicas.iter().filter_map(founder).collect();
-    let secret = cluster.place.replica(REPLICAS[0]).join("setup-secret");
+    let secret = cluster.place.replica(&replica_name(1)).join("setup-secret");
     let secret = crate::shell::read_text(&secret)?;
     let request = FoundRequest {
         root: lab.name.clone(),

@@ -2,12 +2,14 @@
 
 use super::place::Place;
 use super::state::State;
+use crate::form::text::count;
 
 /// Returns the screen.
 pub fn screen(place: &Place, nodes: u32, gpus: u32, addresses: &[String]) -> String {
+    let replicas = count(u64::try_from(addresses.len()).unwrap_or(u64::MAX), "replica");
     let folder = place.folder().display();
     format!(
-        "three replicas ({addresses}), {nodes} nodes with {gpus} simulated GPUs each
+        "{replicas} ({addresses}), {nodes} nodes with {gpus} simulated GPUs each
 folder {folder}     context `dev` is selected; you are `ceo`, who owns the lab
 
 try, in another terminal:
@@ -21,7 +23,9 @@ try, in another terminal:
   7. edit a copy of examples/budgets.yaml, bursar budget apply -f COPY --reason \"try it\"
   8. bursar dev preempt-demo                         one preemption, from the right to the price
   9. bursar node drain node-01 --reason \"try it\"      it says when the node is empty; bursar node undrain node-01
- 10. BURSAR_TOKEN_FILE={folder}/tokens/ana bursar whoami       be somebody else
+ 10. bursar cluster transfer-leader; bursar cluster ok-to-stop r1; bursar doctor      who leads, who can be spared, what
+     is wrong
+ 11. BURSAR_TOKEN_FILE={folder}/tokens/ana bursar whoami       be somebody else
 
 Ctrl-C ends everything here, jobs included, and removes the folder.
 ",

@@ -218,7 +218,11 @@ impl Service {
             }
             FromAgent::Beat(beat) => {
                 self.seen().beats += 1;
-                Some(ToAgent::Beat(v1::BeatAck { n: beat.n, cluster_time_at: cluster_ms() }))
+                Some(ToAgent::Beat(v1::BeatAck {
+                    n: beat.n,
+                    cluster_time_at: cluster_ms(),
+                    replicas: Vec::new(),
+                }))
             }
             FromAgent::Reports(batch) => {
                 let mut seen = self.seen();

@@ -97,8 +97,8 @@ impl LogStore {
         self.tail().state()
     }
 
-    /// Returns the last members that the log held when it was opened, if it held any.
-    pub(crate) fn members_at_opening(&self) -> Option<Membership> {
+    /// Returns the last members that the log held when it was opened, and their entry's index, if it held any.
+    pub(crate) fn members_at_opening(&self) -> Option<(u64, Membership)> {
         self.tail().members()
     }
 

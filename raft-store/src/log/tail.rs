@@ -24,7 +24,7 @@ pub(crate) struct Tail {
     /// All entries below this index can be read from the engine.
     written_below: u64,
     /// The last members in the entries that were read at opening.
-    members: Option<Membership>,
+    members: Option<(u64, Membership)>,
     /// Counts truncations, so that a late report about entries that were since removed is not believed.
     epoch: u64,
     /// When the appends that are not yet durable were made, and their bytes.
@@ -72,14 +72,14 @@ impl Tail {
         self.state.last = Some(entry.at);
         self.written_below = entry.at.index + 1;
         if let Body::Membership(members) = &entry.body {
-            self.members = Some(members.clone());
+            self.members = Some((entry.at.index, members.clone()));
         }
         self.bytes += entry.weight();
         self.entries.push_back(entry);
         self.evict();
     }
 
-    pub(super) fn members(&self) -> Option<Membership> {
+    pub(super) fn members(&self) -> Option<(u64, Membership)> {
         self.members.clone()
     }
 

@@ -16,7 +16,7 @@ use openraft::raft::{
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use openraft::{OptionalSend, RPCTypes, RaftNetworkFactory, RaftNetworkV2};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tonic::{Code, Request, Status};
 
 use super::types::{self, C, Node};
@@ -24,7 +24,7 @@ use crate::snapshot::{Handle, seal_description};
 use crate::standing::Standing;
 use crate::transport::wire::{self, Parties, SnapshotChunk, SnapshotHeader, SnapshotPart, snapshot_part};
 use crate::transport::{Client, Link, Links, Purpose};
-use crate::{Identity, ReplicaId};
+use crate::{Identity, ReplicaId, Sending};
 
 /// A peer that is away is tried again after this.
 const BACKOFF: Duration = Duration::from_millis(100);
@@ -54,6 +54,7 @@ impl Network {
             control: self.links.get(to, &node.peer_addr, Purpose::Control),
             purpose,
             standing: Arc::clone(self.links.standing()),
+            links: Arc::clone(&self.links),
         }
     }
 }
@@ -82,6 +83,7 @@ pub(crate) struct Peer {
     control: Result<Arc<Link>, Status>,
     purpose: Purpose,
     standing: Arc<Standing>,
+    links: Arc<Links>,
 }
 
 /// A replication stream: not opened before there is something to send.
@@ -230,21 +232,14 @@ impl Peer {
                 return Err(status);
             }
         };
-        let from_chunk = header.from_chunk;
-        let (parts, queue) = tokio::sync::mpsc::channel(8);
+        let (parts, queue) = mpsc::channel(8);
         // Reading is disk work; it ends early when the call does, since the queue is then closed.
+        let (links, to) = (Arc::clone(&self.links), self.parties.to);
         let reading = tokio::task::spawn_blocking(move || {
-            let part = SnapshotPart { part: Some(snapshot_part::Part::Header(header)) };
-            let mut going = parts.blocking_send(part).is_ok();
-            for at in from_chunk..snapshot.snapshot.description().chunks {
-                if !going {
-                    return Ok(());
-                }
-                let chunk = SnapshotChunk { envelope: snapshot.snapshot.chunk(at)?.into() };
-                let part = SnapshotPart { part: Some(snapshot_part::Part::Chunk(chunk)) };
-                going = parts.blocking_send(part).is_ok();
-            }
-            std::io::Result::Ok(())
+            let note = |sent, of| links.sends(to, Some(Sending { sent, parts: of }));
+            let read = read_parts(header, &snapshot.snapshot, &parts, note);
+            links.sends(to, None);
+            read
         });
         let queue = tokio_stream::wrappers::ReceiverStream::new(queue);
         let reply = client.snapshot(Request::new(queue)).await;
@@ -255,6 +250,28 @@ impl Peer {
         let vote = reply.vote.ok_or_else(|| Status::aborted("the answer to a snapshot lacks a vote"))?;
         Ok(SnapshotResponse::new(wire::from_vote(vote)))
     }
+}
+
+/// Puts a snapshot's header and chunks into the queue of a call, until all are there or the call has ended.
+fn read_parts(
+    header: SnapshotHeader,
+    snapshot: &Handle,
+    queue: &mpsc::Sender<SnapshotPart>,
+    note: impl Fn(u32, u32),
+) -> std::io::Result<()> {
+    let (first, end) = (header.from_chunk, snapshot.description().chunks);
+    let part = SnapshotPart { part: Some(snapshot_part::Part::Header(header)) };
+    let mut going = queue.blocking_send(part).is_ok();
+    for at in first..end {
+        if !going {
+            return Ok(());
+        }
+        note(at, end);
+        let chunk = SnapshotChunk { envelope: snapshot.chunk(at)?.into() };
+        let part = SnapshotPart { part: Some(snapshot_part::Part::Chunk(chunk)) };
+        going = queue.blocking_send(part).is_ok();
+    }
+    Ok(())
 }
 
 impl RaftNetworkV2<C> for Peer {

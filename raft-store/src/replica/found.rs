@@ -18,7 +18,7 @@ use crate::{ClusterId, Identity, Member, ReplicaId};
 /// Numbers of founding members lie below this; those of later members above.
 pub(super) const LATER_IDS: u64 = 1000;
 /// The most members that a cluster is founded with.
-const MEMBERS_MAX: usize = 9;
+pub(super) const MEMBERS_MAX: usize = 9;
 const INVITE_LIMIT: Duration = Duration::from_secs(5);
 
 impl Replica {
@@ -35,6 +35,7 @@ impl Replica {
     pub async fn found(&self, cluster: ClusterId, own: ReplicaId, members: Vec<Member>) -> Result<(), Error> {
         check(own, &members)?;
         let identity = Identity { cluster, replica: own };
+        self.inner.none_is_taken(identity, &members).await?;
         {
             let mut phase = self.inner.phase.lock().await;
             self.inner.become_member(&mut phase, identity).await?;
@@ -61,6 +62,41 @@ pub(super) async fn initialize(raft: &Raft, members: &[Member]) -> Result<(), Er
 }
 
 impl Inner {
+    /// Refuses to found with a member that has a past. Asked before anything is written here: a replica that lost its disk
+    /// and is told to found again must not take its old number back, and stays free to join.
+    async fn none_is_taken(&self, own: Identity, members: &[Member]) -> Result<(), Error> {
+        let founded = match self.running() {
+            Some((_, raft)) => raft.is_initialized().await.map_err(|_| Error::Stopped)?,
+            None => false,
+        };
+        if founded {
+            // Said with more of it below.
+            return Ok(());
+        }
+        for member in members.iter().filter(|member| member.id != own.replica) {
+            let failed = |cause: String| Error::Invite {
+                id: member.id,
+                peer_addr: member.peer_addr.clone(),
+                cause: cause.into(),
+            };
+            let who = self.whois(&member.peer_addr).await.map_err(failed)?;
+            let wanted = Identity { cluster: own.cluster, replica: member.id };
+            match who.identity {
+                None => {}
+                // Invited by a founding that was cut off.
+                Some(found) if found == wanted && who.is_blank => {}
+                Some(found) if found.cluster == own.cluster => return Err(Error::AlreadyFounded),
+                Some(found) => {
+                    return Err(failed(format!(
+                        "it already belongs to cluster {} as replica {}",
+                        found.cluster, found.replica
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Takes an invitation from another replica.
     pub(crate) async fn accept(
         self: &Arc<Self>,

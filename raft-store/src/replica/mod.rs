@@ -15,17 +15,18 @@ mod tests;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openraft::errors::ForwardToLeader;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::watch as channel;
 
+pub use self::change::Joining;
 pub use self::propose::Answer;
 pub(crate) use self::read::confirm_leadership;
 
 use self::propose::InFlight;
-use crate::disk::DirLock;
+use crate::disk::{DirLock, DiskUse};
 use crate::machine::Machine;
 use crate::raft::Raft;
 use crate::raft::types::C;
@@ -34,7 +35,7 @@ use crate::snapshot::SnapshotStore;
 use crate::standing::Standing;
 use crate::stores::Stores;
 use crate::transport::{self, Handler, Links, PeerService};
-use crate::{Config, FreeDisk, Identity, Member, Role, Status, open as open_error};
+use crate::{Config, FreeDisk, Identity, Member, ReplicaId, Role, Status, open as open_error, removal};
 
 /// A replica that stops waits so long for what is not durable yet.
 const FLUSH_LIMIT: Duration = Duration::from_secs(5);
@@ -52,6 +53,10 @@ pub(crate) struct Inner {
     status: channel::Sender<Status>,
     applied: channel::Sender<Option<Position>>,
     in_flight: InFlight,
+    /// One change of members at a time.
+    changes: tokio::sync::Mutex<()>,
+    /// Who leads in which term, as this replica sees it, and since when.
+    led: Mutex<Option<(ReplicaId, u64, Instant)>>,
     running: RwLock<Option<(Identity, Raft)>>,
     stores: RwLock<Option<Stores>>,
     /// Held while the replica becomes a member, or stops.
@@ -127,6 +132,17 @@ impl Replica {
         self.inner.stores().map_or(0, |stores| stores.log.stalled_ms())
     }
 
+    /// Returns how long the present leader has led, as far as this replica knows; `None` if it knows of none.
+    pub fn led_for(&self) -> Option<Duration> {
+        let led = self.inner.led.lock().unwrap_or_else(PoisonError::into_inner);
+        led.map(|(_, _, since)| since.elapsed())
+    }
+
+    /// Returns how many bytes log and snapshots take on disk. Disk work.
+    pub fn disk_use(&self) -> DiskUse {
+        DiskUse::of(&self.inner.config.data_dir)
+    }
+
     /// Stops the replica: nothing is written afterwards, and the directory may be opened again. A leader should
     /// hand over first, see [`Replica::transfer_leader`].
     pub async fn shutdown(&self) {
@@ -192,6 +208,23 @@ impl Inner {
         self.stores.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Notes durably that entry `by` removed this replica, and says so.
+    fn note_removal(&self, by: u64) {
+        let dir = self.data_dir();
+        tracing::error!("{}", crate::fatal::removed(dir, by));
+        // A modelled replica has no directory; a real one whose directory takes nothing is told again.
+        if let Err(cause) = removal::store(dir, by) {
+            tracing::warn!("the removal could not be written down: {cause}");
+        }
+    }
+
+    /// Writes down what is remembered of the others.
+    async fn save_remembered(&self) {
+        let links = Arc::clone(&self.links);
+        // A panic of it would be ours: nothing in it does.
+        let _ = tokio::task::spawn_blocking(move || links.standing().save()).await;
+    }
+
     fn data_dir(&self) -> &Path {
         &self.config.data_dir
     }
@@ -205,6 +238,7 @@ impl Inner {
             tracing::warn!("the consensus ended with a panic while shutting down");
         }
         self.standing().stands_on(None);
+        self.save_remembered().await;
         let stores = self.stores.write().unwrap_or_else(PoisonError::into_inner).take();
         self.status.send_modify(|status| status.role = Role::Stopped);
         if let Some(Stores { log, snapshots, gauge }) = stores {

@@ -16,6 +16,7 @@ use crate::raft::Raft;
 use crate::raft::machine_thread::MachineThread;
 use crate::raft::network::Network;
 use crate::raft::state_machine::StateMachine;
+use crate::removal;
 use crate::stores::Stores;
 use crate::transport::Links;
 use crate::{Config, Identity, Status};
@@ -47,6 +48,7 @@ pub(super) async fn on(
     stores: Stores,
 ) -> Result<Arc<Inner>, Error> {
     let path = config.data_dir.clone();
+    let has_directory = lock.is_some();
     let start = |cause: std::io::Error| Error::Start { path: path.clone(), cause: cause.into() };
     let runtime = Builder::new_multi_thread()
         .worker_threads(WORKERS)
@@ -61,12 +63,17 @@ pub(super) async fn on(
         status: channel::Sender::new(Status::default()),
         applied: channel::Sender::new(None),
         in_flight: super::InFlight::default(),
+        changes: tokio::sync::Mutex::default(),
+        led: Mutex::default(),
         running: RwLock::new(None),
         stores: RwLock::new(Some(stores)),
         phase: tokio::sync::Mutex::new(Phase { machine: Some(machine), machine_thread: None, lock }),
         workers,
         runtime: Mutex::new(Some(runtime)),
     });
+    if has_directory {
+        inner.standing().keep_in(&path);
+    }
     if let Some(identity) = identity {
         let mut phase = inner.phase.lock().await;
         inner.start(&mut phase, identity).await?;
@@ -90,6 +97,20 @@ fn read(config: &Config) -> Result<(DirLock, Option<Identity>, Stores), Error> {
         && identity.replica != configured
     {
         return Err(Error::OtherReplica { path: path(), found: identity.replica, configured });
+    }
+    if let Some(identity) = identity {
+        match removal::load(&config.data_dir) {
+            Ok(None) => {}
+            Ok(Some(by)) => {
+                return Err(Error::Removed { path: path(), replica: identity.replica, by });
+            }
+            Err(cause) if cause.kind() == std::io::ErrorKind::InvalidData => {
+                return Err(damaged(cause.to_string()));
+            }
+            Err(cause) => {
+                return Err(Error::Io { doing: "read whether it was removed", path: path(), cause });
+            }
+        }
     }
     if identity.is_some() && !config.data_dir.join("mark").exists() {
         return Err(damaged("the high-water mark is missing".to_owned()));
@@ -118,7 +139,19 @@ impl Inner {
             .validate()
             .map_err(|error| failed(format!("the timing cannot work: {error}").into()))?;
         self.standing().stands_on(Some(stores.log.clone()));
-        if let Some(what) = self.what_others_miss(identity, &stores.members_at_opening()).await {
+        let (by, members) = stores.members_at_opening();
+        if members.members.iter().any(|member| member.id == identity.replica.get()) {
+            self.standing().is_member_by(by);
+        }
+        let others = members.members.into_iter().map(|member| (member.id, member.peer_addr));
+        let missed = self.what_others_miss(identity, others).await;
+        let removed_by = *self.standing().removed().borrow();
+        if let Some(by) = removed_by {
+            self.note_removal(by);
+            let path = self.config.data_dir.clone();
+            return Err(Error::Removed { path, replica: identity.replica, by });
+        }
+        if let Some(what) = missed {
             self.standing().stands_on(None);
             return Err(Error::Damaged { path: self.config.data_dir.clone(), what });
         }

@@ -57,6 +57,9 @@ async fn node() -> Node {
     Node { ground, replica, addr }
 }
 
+/// One cluster at a time: what is tested here has to do with time.
+static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// Three replicas, and where the leader is.
 async fn cluster() -> (Vec<Node>, usize) {
     let mut nodes = Vec::new();
@@ -94,6 +97,7 @@ fn slow_down(node: &Node, latency: Duration) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn disks_slower_than_a_lease_cause_no_election() {
+    let _turn = TURN.lock().await;
     let (nodes, leader) = cluster().await;
     let term = nodes[leader].replica.status().term;
     // Twice the lease, for every sync of both followers.
@@ -114,6 +118,7 @@ async fn disks_slower_than_a_lease_cause_no_election() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_whose_disk_alone_stands_still_hands_over() {
+    let _turn = TURN.lock().await;
     let (nodes, leader) = cluster().await;
     slow_down(&nodes[leader], Duration::from_secs(6));
     nodes[leader].replica.propose(b"slow".to_vec()).await.expect("the others are a quorum");
@@ -136,6 +141,7 @@ fn config() -> Config {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_copy_of_a_replica_does_not_take_part() {
+    let _turn = TURN.lock().await;
     let (nodes, leader) = cluster().await;
     let follower = &nodes[(leader + 1) % 3];
     let then = follower.ground.disk.operations();
@@ -165,4 +171,95 @@ async fn an_older_copy_of_a_replica_does_not_take_part() {
     for node in &nodes {
         node.replica.shutdown().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_a_dead_leader_left_half_done_is_brought_to_its_end() {
+    let _turn = TURN.lock().await;
+    let (nodes, leader) = cluster().await;
+    let (_, raft) = nodes[leader].replica.inner.running().expect("it runs");
+    let now = nodes[leader].replica.status();
+    let members = now.members.iter().map(|member| (member.id.get(), member.to_node()));
+    let all: std::collections::BTreeSet<u64> = now.voters.iter().map(|id| id.get()).collect();
+    let own = nodes[leader].replica.identity().expect("it is a member").replica.get();
+    let without = all.iter().copied().filter(|id| *id != own).collect();
+    let members: std::collections::BTreeMap<_, _> = members.collect();
+    let joint = openraft::Membership::new(vec![all, without], members).expect("a change from three to two");
+    let command = openraft::EntryPayload::Membership(joint.clone());
+    raft.append_membership(joint, command, []).await.expect("it is written");
+    nodes[leader].replica.shutdown().await;
+    let others = [(leader + 1) % 3, (leader + 2) % 3];
+    let deadline = soon();
+    while !others.iter().any(|at| {
+        let status = nodes[*at].replica.status();
+        status.is_leader() && !status.is_changing && status.voters.len() == 2
+    }) {
+        pause("the next leader ends the change", deadline).await;
+    }
+    for at in others {
+        nodes[at].replica.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_power_cut_at_any_point_of_a_change_leaves_members_that_are_old_half_done_or_new() {
+    let _turn = TURN.lock().await;
+    let (nodes, leader) = cluster().await;
+    let disk = &nodes[leader].ground.disk;
+    let before = disk.operations();
+    let gone = nodes[(leader + 1) % 3].replica.identity().expect("it is a member").replica;
+    nodes[leader].replica.remove_member(gone).await.expect("a majority stays");
+    let after = disk.operations();
+    let own = nodes[leader].replica.identity().expect("it is a member").replica.get();
+    let mut seen = std::collections::BTreeSet::new();
+    for cut in before..=after {
+        let stores = Modelled { disk: disk.cut_after(cut, Keep::Nothing).0 }.open();
+        let stores = stores.unwrap_or_else(|error| panic!("cut after {cut}: {error:?}"));
+        let (_, members) = stores.members_at_opening();
+        let sizes: Vec<usize> = members.voters.iter().map(Vec::len).collect();
+        assert!([vec![3], vec![3, 2], vec![2]].contains(&sizes), "cut after {cut}: {members:?}");
+        assert!(members.voters.iter().all(|voters| voters.contains(&own)), "cut after {cut}: {members:?}");
+        seen.insert((sizes, members.members.len()));
+        stores.gauge.close();
+    }
+    assert!(seen.len() >= 3, "old, half done, new: {seen:?}");
+    for node in &nodes {
+        node.replica.shutdown().await;
+    }
+}
+
+/// Set for the child of the test below.
+const DEAD_CORE: &str = "RAFT_STORE_DEAD_CORE";
+
+/// Not a test of its own: the child of the test below, whose consensus dies.
+#[test]
+fn child_s_consensus_dies() {
+    if std::env::var_os(DEAD_CORE).is_none() {
+        return;
+    }
+    let runtime = Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let (nodes, leader) = cluster().await;
+        let (_, raft) = nodes[leader].replica.inner.running().expect("it runs");
+        println!("it dies");
+        let _ = raft.with_raft_state(|_| panic!("a fault inside the consensus")).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        println!("it lives on");
+    });
+}
+
+#[test]
+fn a_replica_whose_consensus_has_died_says_so_and_ends() {
+    let program = std::env::current_exe().expect("this program");
+    let child = std::process::Command::new(program)
+        .args(["replica::tests::child_s_consensus_dies", "--exact", "--nocapture"])
+        .env(DEAD_CORE, "1")
+        .output()
+        .expect("the child runs");
+    let (out, err) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
+    assert!(out.contains("it dies") && !out.contains("it lives on"), "{out}\n{err}");
+    assert!(
+        !child.status.success() && err.contains("the consensus of this replica has ended"),
+        "{out}\n{err}"
+    );
 }

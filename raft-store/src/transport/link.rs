@@ -15,7 +15,7 @@ use super::wire::raft_client::RaftClient;
 use super::wire::{HelloRequest, Parties, from_held, to_held};
 use super::{MESSAGE_MAX, VERSION_MAX, VERSION_MIN};
 use crate::standing::Standing;
-use crate::{PeerSecret, ReplicaId};
+use crate::{PeerSecret, ReplicaId, Sending};
 
 /// The client of one connection.
 pub(crate) type Client = RaftClient<InterceptedService<Channel, Key>>;
@@ -43,6 +43,8 @@ pub(crate) struct Links {
     /// Where connections live; callers come from other runtimes.
     workers: Handle,
     open: Mutex<BTreeMap<(ReplicaId, String, Purpose), Arc<Link>>>,
+    /// Snapshots on their way.
+    sending: Mutex<BTreeMap<ReplicaId, Sending>>,
 }
 
 /// One connection: made when it is first used, and again when it broke.
@@ -54,7 +56,22 @@ pub(crate) struct Link {
 
 impl Links {
     pub(crate) fn new(secret: &PeerSecret, workers: Handle) -> Self {
-        Self { secret: secret.clone(), standing: Arc::default(), workers, open: Mutex::default() }
+        let (standing, open, sending) = (Arc::default(), Mutex::default(), Mutex::default());
+        Self { secret: secret.clone(), standing, workers, open, sending }
+    }
+
+    /// Notes how much of a snapshot has been sent; `None` once it has arrived, or was given up.
+    pub(crate) fn sends(&self, to: ReplicaId, progress: Option<Sending>) {
+        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        match progress {
+            Some(progress) => sending.insert(to, progress),
+            None => sending.remove(&to),
+        };
+    }
+
+    /// Returns how much of a snapshot a replica has been sent, if it is being sent one.
+    pub(crate) fn sending(&self, to: ReplicaId) -> Option<Sending> {
+        self.sending.lock().unwrap_or_else(PoisonError::into_inner).get(&to).copied()
     }
 
     /// Returns what this replica holds, and what it remembers of the others.
@@ -103,29 +120,35 @@ impl Link {
     /// Returns a client once the other end has confirmed who it is. `DataLoss`: the other end remembers more of
     /// this replica than it holds.
     pub(crate) async fn client(&self, parties: Parties) -> Result<Client, Status> {
-        let mut client = self.client.clone();
         if !self.greeted.load(Ordering::Relaxed) {
-            let hello = HelloRequest {
-                address: parties.address(),
-                version_min: VERSION_MIN,
-                version_max: VERSION_MAX,
-                held: self.standing.own().map(to_held),
-                remembered: Some(to_held(self.standing.remembered(parties.to))),
-            };
-            let reply = client.hello(Request::new(hello)).await?.into_inner();
-            if !(VERSION_MIN..=VERSION_MAX).contains(&reply.version) {
-                return Err(Status::failed_precondition("the other replica chose a version not spoken here"));
-            }
-            let remembered = from_held(reply.remembered);
-            if let Some(what) = self.standing.own().and_then(|own| own.lacks(&remembered)) {
-                return Err(Status::data_loss(format!(
-                    "replica {} remembers more of it: {what}",
-                    parties.to
-                )));
-            }
+            self.greet(parties).await?;
             self.greeted.store(true, Ordering::Relaxed);
         }
-        Ok(client)
+        Ok(self.client.clone())
+    }
+
+    /// Greets the other end. `DataLoss`: it remembers more of this replica than it holds. `PermissionDenied`: this
+    /// replica is no member any more.
+    pub(crate) async fn greet(&self, parties: Parties) -> Result<(), Status> {
+        let hello = HelloRequest {
+            address: parties.address(),
+            version_min: VERSION_MIN,
+            version_max: VERSION_MAX,
+            held: self.standing.own().map(to_held),
+            remembered: Some(to_held(self.standing.remembered(parties.to))),
+        };
+        let reply = self.client.clone().hello(Request::new(hello)).await?.into_inner();
+        if !(VERSION_MIN..=VERSION_MAX).contains(&reply.version) {
+            return Err(Status::failed_precondition("the other replica chose a version not spoken here"));
+        }
+        if self.standing.is_removed_by(reply.removed_by) {
+            return Err(Status::permission_denied("this replica has been removed from the cluster"));
+        }
+        let remembered = from_held(reply.remembered);
+        if let Some(what) = self.standing.own().and_then(|own| own.lacks(&remembered)) {
+            return Err(Status::data_loss(format!("replica {} remembers more of it: {what}", parties.to)));
+        }
+        Ok(())
     }
 
     /// Learns of a failed call: after a break the next connection is greeted anew.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
+use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{Fatal, RaftError};
 use openraft::raft::AppendEntriesRequest;
 use tokio::sync::oneshot;
@@ -13,16 +14,17 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::wire::raft_server::Raft as Service;
 use super::wire::{
-    self, Address, AppendReply, AppendRequest, HelloReply, HelloRequest, InviteReply, InviteRequest, Parties,
-    ReadIndexReply, ReadIndexRequest, SnapshotHeader, SnapshotPart, SnapshotProgressReply, SnapshotReply,
-    TransferReply, TransferRequest, VoteReply, VoteRequest, from_held, snapshot_part, to_held,
+    self, Address, AppendReply, AppendRequest, DismissReply, DismissRequest, HelloReply, HelloRequest,
+    InviteReply, InviteRequest, Parties, ReadIndexReply, ReadIndexRequest, SnapshotHeader, SnapshotPart,
+    SnapshotProgressReply, SnapshotReply, TransferReply, TransferRequest, VoteReply, VoteRequest, WhoisReply,
+    WhoisRequest, from_held, snapshot_part, to_held,
 };
 use super::{VERSION_MAX, VERSION_MIN};
-use crate::Role;
 use crate::raft::types::{self, C};
 use crate::raft::{Raft, state_machine};
 use crate::replica::Inner;
 use crate::snapshot::{Shape, SnapshotWriter, open_description};
+use crate::{ReplicaId, Role};
 
 /// Entries of other replicas are taken while no more than this waits for the disk.
 const WAITING_BYTES: usize = 16 << 20;
@@ -41,8 +43,18 @@ impl Handler {
         Self { replica }
     }
 
-    /// Checks that the sender means this replica of this cluster.
+    /// Checks that the sender means this replica of this cluster, and has greeted it: one that lost something must not
+    /// answer before it knows.
     fn admit(&self, address: Option<&Address>) -> Result<(Parties, Raft), Status> {
+        let (parties, raft) = self.admit_stranger(address)?;
+        if !self.replica.standing().has_met(parties.from) {
+            return Err(Status::failed_precondition("this replica has started again: greet it first"));
+        }
+        Ok((parties, raft))
+    }
+
+    /// Checks that the sender means this replica of this cluster.
+    fn admit_stranger(&self, address: Option<&Address>) -> Result<(Parties, Raft), Status> {
         let parties = Parties::read(address)?;
         let Some((identity, raft)) = self.replica.running() else {
             return Err(Status::unavailable("this replica is not a member of a cluster yet, or is stopping"));
@@ -77,7 +89,7 @@ type Replies = Pin<Box<dyn Stream<Item = Result<AppendReply, Status>> + Send>>;
 impl Service for Handler {
     async fn hello(&self, request: Request<HelloRequest>) -> Result<Response<HelloReply>, Status> {
         let hello = request.into_inner();
-        let (parties, _) = self.admit(hello.address.as_ref())?;
+        let (parties, raft) = self.admit_stranger(hello.address.as_ref())?;
         let standing = self.replica.standing();
         // Vote and log are promises: who comes back with less than it had must not be counted on again.
         if let Some(own) = standing.own()
@@ -85,6 +97,7 @@ impl Service for Handler {
         {
             crate::fatal::forgotten(&format!("replica {} remembers more of it: {what}", parties.from));
         }
+        standing.meets(parties.from);
         let remembered = standing.remembered(parties.from);
         if hello.held.is_some()
             && let Some(what) = from_held(hello.held).lacks(&remembered)
@@ -98,7 +111,8 @@ impl Service for Handler {
                 hello.version_min, hello.version_max
             )));
         }
-        Ok(Response::new(HelloReply { version, remembered: Some(to_held(remembered)) }))
+        let removed_by = removed_by(&raft, parties.from);
+        Ok(Response::new(HelloReply { version, remembered: Some(to_held(remembered)), removed_by }))
     }
 
     async fn vote(&self, request: Request<VoteRequest>) -> Result<Response<VoteReply>, Status> {
@@ -272,6 +286,36 @@ impl Service for Handler {
             .map_err(|error| Status::failed_precondition(wire::chain(&error)))?;
         Ok(Response::new(InviteReply {}))
     }
+
+    async fn whois(&self, _: Request<WhoisRequest>) -> Result<Response<WhoisReply>, Status> {
+        let identity = self.replica.running().map(|(identity, _)| identity);
+        // One that is stopping still belongs where it belonged.
+        if identity.is_none() && self.replica.subscribe().borrow().role != Role::Uninitialised {
+            return Err(Status::unavailable("this replica is stopping"));
+        }
+        Ok(Response::new(WhoisReply {
+            cluster: identity.map_or_else(Vec::new, |own| own.cluster.get().to_vec()).into(),
+            replica: identity.map_or(0, |own| own.replica.get()),
+            held: self.replica.standing().own().map(to_held),
+        }))
+    }
+
+    async fn dismiss(&self, request: Request<DismissRequest>) -> Result<Response<DismissReply>, Status> {
+        let message = request.into_inner();
+        self.admit_stranger(message.address.as_ref())?;
+        self.replica.standing().is_removed_by(message.removed_by);
+        Ok(Response::new(DismissReply {}))
+    }
+}
+
+/// Returns the entry of the newest committed members, if a replica is none of them; else 0. Numbers are never given
+/// again: one that is missing in a newer list than one it was on is gone for ever.
+fn removed_by(raft: &Raft, id: ReplicaId) -> u64 {
+    let metrics = raft.server_metrics();
+    let now = metrics.borrow_watched();
+    let members = &now.committed_membership_config;
+    let is_member = members.membership().get_node(&id.get()).is_some();
+    members.log_id().filter(|_| !is_member).map_or(0, |at| at.index)
 }
 
 impl Handler {

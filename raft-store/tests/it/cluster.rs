@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use raft_store::{ClusterId, Config, Member, PeerSecret, Replica, ReplicaId, Timing, open, propose};
@@ -15,7 +16,6 @@ use tonic::transport::Server;
 use crate::register::{Register, set};
 
 pub const SECRET: [u8; 32] = [42; 32];
-pub const CLUSTER: ClusterId = ClusterId::new([7; 16]);
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Slow enough for a busy machine: what is tested is what happens, not how fast.
@@ -111,9 +111,16 @@ impl Node {
     }
 }
 
-/// Three replicas or however many; replica `n` is the one at `n - 1`.
+/// Three replicas or however many; founder `n` is the one at `n - 1`.
 pub struct Cluster {
+    pub id: ClusterId,
     pub nodes: Vec<Node>,
+}
+
+/// Returns an id that no other cluster of this process has: one that takes over another's port must not be taken for it.
+pub fn fresh_id() -> ClusterId {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    ClusterId::new([NEXT.fetch_add(1, Ordering::Relaxed); 16])
 }
 
 impl Cluster {
@@ -127,8 +134,9 @@ impl Cluster {
             nodes.push(node);
         }
         let members = nodes.iter().zip(1..).map(|(node, id)| node.member(id)).collect();
-        nodes[0].replica().found(CLUSTER, ReplicaId::new(1), members).await.expect("the cluster is founded");
-        Self { nodes }
+        let id = fresh_id();
+        nodes[0].replica().found(id, ReplicaId::new(1), members).await.expect("the cluster is founded");
+        Self { id, nodes }
     }
 
     /// Returns where the leader is that all running replicas agree on.
@@ -138,7 +146,11 @@ impl Cluster {
             let statuses: Vec<_> = live().map(|node| node.replica().status()).collect();
             let leader = statuses.iter().find(|status| status.is_leader())?.leader.clone()?;
             let agreed = statuses.iter().all(|status| status.leader.as_ref() == Some(&leader));
-            let at = usize::try_from(leader.id.get()).ok()?.checked_sub(1)?;
+            let leads = |node: &Node| {
+                let live = node.live.as_ref().and_then(|live| live.replica.identity());
+                live.is_some_and(|own| own.replica == leader.id)
+            };
+            let at = self.nodes.iter().position(leads)?;
             agreed.then_some(at)
         })
         .await

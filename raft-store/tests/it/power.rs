@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use raft_store::{Member, Replica, ReplicaId, propose};
+use raft_store::{ClusterId, Member, Replica, ReplicaId, propose};
 
-use crate::cluster::{CLUSTER, config, eventually, pause};
+use crate::cluster::{config, eventually, pause};
 use crate::killed::DIR;
 use crate::register::{Register, set};
 
@@ -129,7 +129,7 @@ async fn a_full_disk_refuses_proposals_keeps_facts_and_recovers_by_itself() {
     let (replica, machine) = open().await;
     let member =
         Member { id: ReplicaId::new(1), peer_addr: "127.0.0.1:1".into(), client_addr: String::new() };
-    replica.found(CLUSTER, ReplicaId::new(1), vec![member]).await.expect("it is founded");
+    replica.found(ClusterId::new([7; 16]), ReplicaId::new(1), vec![member]).await.expect("it is founded");
     replica.watch().wait_for(|status| status.is_leader()).await.expect("it leads alone");
     replica.propose(set("before", "1")).await.expect("there is room");
 

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use raft_store::{ClusterId, Config, PeerSecret, Replica, ReplicaId, found, open};
+use raft_store::{Config, PeerSecret, Replica, ReplicaId, found, open};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::cluster::{CLUSTER, Cluster, Node, config};
+use crate::cluster::{Cluster, Node, config, fresh_id};
 use crate::register::Register;
 
 fn cause(error: &dyn std::error::Error) -> String {
@@ -19,18 +19,18 @@ async fn a_replica_of_another_cluster_is_not_taken() {
     let mut cluster = Cluster::founded(1, 1_000_000).await;
     let mut other = Node::new().await;
     let members = vec![other.member(1), cluster.nodes[0].member(2)];
-    let foreign = ClusterId::new([9; 16]);
+    let foreign = fresh_id();
     let refusal =
         other.replica().found(foreign, ReplicaId::new(1), members).await.expect_err("it has a cluster");
     assert!(matches!(refusal, found::Error::Invite { id, .. } if id == ReplicaId::new(2)), "{refusal:?}");
-    assert!(cause(&refusal).contains(&CLUSTER.to_string()), "{}", cause(&refusal));
+    assert!(cause(&refusal).contains(&cluster.id.to_string()), "{}", cause(&refusal));
     // Nothing changed for the cluster that was there.
     cluster.set("a", "1").await;
     let again = cluster.nodes[0].replica();
     let members = vec![cluster.nodes[0].member(1)];
     let refusal = again.found(foreign, ReplicaId::new(1), members.clone()).await;
-    assert!(matches!(refusal, Err(found::Error::Taken { cluster: CLUSTER, .. })));
-    let refusal = again.found(CLUSTER, ReplicaId::new(1), members).await;
+    assert!(matches!(refusal, Err(found::Error::Taken { cluster: taken, .. }) if taken == cluster.id));
+    let refusal = again.found(cluster.id, ReplicaId::new(1), members).await;
     assert!(matches!(refusal, Err(found::Error::AlreadyFounded)));
     other.stop().await;
     cluster.stop().await;
@@ -45,8 +45,11 @@ async fn a_wrong_secret_is_refused() {
     config.timing = crate::cluster::TIMING;
     stranger.try_start(config).await.expect("it opens");
     let members = vec![stranger.member(1), node.member(2)];
-    let refusal =
-        stranger.replica().found(CLUSTER, ReplicaId::new(1), members).await.expect_err("the secret differs");
+    let refusal = stranger
+        .replica()
+        .found(fresh_id(), ReplicaId::new(1), members)
+        .await
+        .expect_err("the secret differs");
     assert!(cause(&refusal).contains("secret"), "{}", cause(&refusal));
     assert!(!node.replica().is_initialised());
     stranger.stop().await;
@@ -65,7 +68,7 @@ async fn a_foreign_replica_at_a_member_s_address_is_left_alone() {
     foreign.start().await;
     let members = vec![foreign.member(1)];
     let replica = foreign.replica().clone();
-    replica.found(ClusterId::new([9; 16]), ReplicaId::new(1), members.clone()).await.expect("it is founded");
+    replica.found(fresh_id(), ReplicaId::new(1), members.clone()).await.expect("it is founded");
     for key in 0..20 {
         cluster.set(&format!("k{key}"), "1").await;
     }

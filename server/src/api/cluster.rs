@@ -1,5 +1,6 @@
 //! The control plane itself: who answers, how it stands, the end of safe mode.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proto::v1;
@@ -7,6 +8,7 @@ use scheduler_core::command::Command;
 use scheduler_core::principal::Actor;
 use tonic::{Request, Status};
 
+use crate::clock::wall;
 use crate::shared::{self, Shared, VERSION};
 use crate::views::cluster::{self, Gathered};
 use crate::write::{mark, write};
@@ -23,17 +25,41 @@ pub fn hello(shared: &Shared) -> Result<v1::HelloReply, Status> {
         replica: shared.replica().get(),
         version: VERSION.to_owned(),
         role: shared.role().to_owned(),
-        leader: standing.leader.map(|leader| leader.client_addr),
+        leader: standing.leader.as_ref().map(|leader| leader.client_addr.clone()),
         cluster_time_at: shared.clock.roughly().as_millis(),
-        replicas: standing.members.into_iter().map(|member| member.client_addr).collect(),
         time_unknown: shared.clock.now().is_none() && view.state.meta.cluster.is_some(),
         time_alarm: view.state.meta.time_alarm.as_ref().map(|alarm| alarm.what.clone()),
+        replicas: addresses(&standing),
+        peer: shared.addresses.peer.to_string(),
     })
+}
+
+/// Returns the addresses of the members for clients and agents, each once.
+pub fn addresses(standing: &raft_store::Status) -> Vec<String> {
+    let mut addresses: Vec<String> = Vec::new();
+    for member in &standing.members {
+        if !addresses.contains(&member.client_addr) {
+            addresses.push(member.client_addr.clone());
+        }
+    }
+    addresses
 }
 
 /// Says how this replica stands.
 pub fn standing(shared: &Shared) -> v1::StandingReply {
     let view = shared.views.now();
+    let log = shared.standing();
+    let room = shared.disk.room();
+    let usage = *shared.usage.borrow();
+    let peer = |(id, peer): (&raft_store::ReplicaId, &raft_store::Peer)| v1::PeerStanding {
+        replica: id.get(),
+        matched: peer.matched,
+        lag: peer.lag,
+        silent_ms: peer.silent_ms,
+        snapshot_sent: peer.snapshot.map(|sending| sending.sent),
+        snapshot_parts: peer.snapshot.map(|sending| sending.parts),
+    };
+    let alarms = alarms(shared);
     v1::StandingReply {
         replica: shared.replica().get(),
         role: shared.role().to_owned(),
@@ -47,14 +73,47 @@ pub fn standing(shared: &Shared) -> v1::StandingReply {
         }),
         cluster_time_at: shared.clock.now().map(|now| now.as_millis()),
         entry_at: view.state.meta.time.as_millis(),
-        trouble: alarms(shared).first().cloned(),
         time_alarms: shared.clock.walls().alarms.iter().map(ToString::to_string).collect(),
+        trouble: alarms.first().cloned(),
+        term: log.term,
+        leader: log.leader.as_ref().map(|leader| leader.id.get()),
+        last_log: log.last_log,
+        snapshot: log.snapshot,
+        purged: log.purged,
+        log_bytes: usage.log_bytes,
+        snapshot_bytes: usage.snapshot_bytes,
+        disk_free_bytes: room.free,
+        disk_bytes: room.size,
+        disk_stall_ms: shared.log.disk_stall_ms(),
+        led_for_ms: shared.log.led_for().map(millis),
+        up_ms: millis(shared.began.elapsed()),
+        quorum_ack_ms: log.quorum_ack_ms,
+        peers: log.peers.iter().map(peer).collect(),
+        alarms,
+        wall_at: wall().as_millis(),
     }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn alarms(shared: &Shared) -> Vec<String> {
     let disk = shared.disk.shortage().map(|why| format!("new jobs are refused: {why}"));
     shared.clock.trouble().into_iter().chain(disk).chain(shared.history.coverage().trouble).collect()
+}
+
+/// Asks all replicas how they stand.
+pub async fn gathered(shared: &Shared) -> Gathered {
+    let standing = shared.standing();
+    let own = shared.replica().get();
+    let others = standing.members.iter().filter(|member| member.id.get() != own);
+    // Two members may have one address: a replica that was rebuilt, and what it was before.
+    let others: BTreeSet<String> = others.map(|member| member.peer_addr.clone()).collect();
+    let replies = shared.peers.standings(others.into_iter().collect(), PATIENCE).await;
+    let mut replies: Vec<_> = replies.into_iter().map(|(_, reply)| reply).collect();
+    replies.push(self::standing(shared));
+    Gathered { standing, replies }
 }
 
 /// Shows the control plane.
@@ -64,15 +123,8 @@ pub async fn status(
 ) -> Result<v1::ClusterView, Status> {
     let caller = shared.admit(asked.metadata()).await?;
     let read = shared.read(&caller, asked.into_inner().read.unwrap_or_default().stale).await?;
-    let standing = shared.standing();
-    let own = shared.replica().get();
-    let others = standing.members.iter().filter(|member| member.id.get() != own);
-    let others: Vec<String> = others.map(|member| member.peer_addr.clone()).collect();
-    let mut replies = shared.peers.standings(others, PATIENCE).await;
-    if let Some(member) = standing.members.iter().find(|member| member.id.get() == own) {
-        replies.push((member.peer_addr.clone(), self::standing(shared)));
-    }
-    Ok(cluster::view(shared.scene(&read), &Gathered { standing, replies, alarms: alarms(shared) }))
+    let gathered = gathered(shared).await;
+    Ok(cluster::view(shared.scene(&read), &gathered))
 }
 
 /// Ends safe mode.

@@ -5,8 +5,8 @@ use proto::v1::control_server::Control;
 use tonic::{Request, Response, Status};
 
 use super::{
-    Api, Replies, audit, budgets, cluster, events, job_words, jobs, logs, node_words, nodes, principals,
-    reports, time,
+    Api, Replies, audit, budgets, cluster, events, job_words, jobs, logs, members, node_words, nodes,
+    principals, reports, time,
 };
 
 #[tonic::async_trait]
@@ -210,6 +210,34 @@ impl Control for Api {
 
     async fn audit(&self, asked: Request<v1::AuditRequest>) -> Result<Response<v1::AuditList>, Status> {
         audit::audit(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn transfer_leader(
+        &self,
+        asked: Request<v1::TransferLeaderRequest>,
+    ) -> Result<Response<v1::TransferLeaderReply>, Status> {
+        members::transfer(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn ok_to_stop(
+        &self,
+        asked: Request<v1::OkToStopRequest>,
+    ) -> Result<Response<v1::OkToStopView>, Status> {
+        members::ok_to_stop(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn add_members(
+        &self,
+        asked: Request<v1::AddMembersRequest>,
+    ) -> Result<Response<v1::MembersView>, Status> {
+        members::add(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn remove_member(
+        &self,
+        asked: Request<v1::RemoveMemberRequest>,
+    ) -> Result<Response<v1::RemoveMemberReply>, Status> {
+        members::remove(&self.shared, asked).await.map(Response::new)
     }
 
     async fn events(

@@ -14,6 +14,7 @@ mod events;
 mod job_words;
 mod jobs;
 mod logs;
+mod members;
 mod node_words;
 mod nodes;
 mod peer;
@@ -27,6 +28,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use cluster::addresses;
 use scheduler_core::budget;
 use scheduler_core::id::{BudgetId, JobId, Name};
 use scheduler_core::job::Job;

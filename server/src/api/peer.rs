@@ -7,7 +7,7 @@ use proto::{Wire as _, decode_entry};
 use scheduler_core::id::NodeId;
 use tonic::{Request, Response, Status};
 
-use super::{Api, cluster};
+use super::{Api, cluster, members};
 use crate::history;
 use crate::limits::Counted;
 use crate::links;
@@ -85,4 +85,33 @@ impl Peer for Api {
     async fn clocks(&self, asked: Request<v1::ClocksRequest>) -> Result<Response<v1::ClocksReply>, Status> {
         Ok(Response::new(time::standing(&self.shared, asked.into_inner().with_claims)))
     }
+
+    async fn transfer_leader(
+        &self,
+        asked: Request<v1::TransferLeaderRequest>,
+    ) -> Result<Response<v1::TransferLeaderReply>, Status> {
+        leads(self)?;
+        members::transfer_here(&self.shared, asked.into_inner()).await.map(Response::new)
+    }
+
+    async fn add_members(
+        &self,
+        asked: Request<v1::AddMembersRequest>,
+    ) -> Result<Response<v1::MembersView>, Status> {
+        leads(self)?;
+        members::add_here(&self.shared, asked.into_inner()).await.map(Response::new)
+    }
+
+    async fn remove_member(
+        &self,
+        asked: Request<v1::RemoveMemberRequest>,
+    ) -> Result<Response<v1::RemoveMemberReply>, Status> {
+        leads(self)?;
+        members::remove_here(&self.shared, asked.into_inner()).await.map(Response::new)
+    }
+}
+
+/// Refuses what only the leader does, if this replica is none (any more).
+fn leads(api: &Api) -> Result<(), Status> {
+    if api.shared.standing().is_leader() { Ok(()) } else { Err(refusal::no_leader()) }
 }

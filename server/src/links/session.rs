@@ -171,9 +171,11 @@ struct Worker<'a> {
     out: &'a Out,
 }
 
-/// Log requests without an answer.
+/// Log requests without an answer, and what the agent was told.
 #[derive(Default)]
 struct Pending {
+    /// The replicas' addresses.
+    told: Vec<String>,
     next: u64,
     waiting: BTreeMap<u64, (Deadline, oneshot::Sender<v1::LogChunk>)>,
 }
@@ -267,7 +269,13 @@ impl Worker<'_> {
             FromAgent::Beat(beat) => {
                 self.tell(Event::Beat { node: self.node }).await?;
                 let cluster_time_at = self.shared.clock.roughly().as_millis();
-                send(self.out, ToAgent::Beat(v1::BeatAck { n: beat.n, cluster_time_at })).await
+                let now = crate::api::addresses(&self.shared.standing());
+                let is_news = pending.told != now;
+                if is_news {
+                    pending.told.clone_from(&now);
+                }
+                let replicas = if is_news { now } else { Vec::new() };
+                send(self.out, ToAgent::Beat(v1::BeatAck { n: beat.n, cluster_time_at, replicas })).await
             }
             FromAgent::Log(chunk) => {
                 // Nobody may be waiting for it any more.

@@ -1,22 +1,20 @@
 //! The control plane itself.
 
 use proto::v1;
-use raft_store::{Member, Status as Standing};
+use raft_store::Status as Standing;
 use scheduler_core::job::Phase;
 use scheduler_core::node::Node;
 use scheduler_core::state::State;
 
-use super::{Scene, pool, words};
+use super::{Scene, pool, replicas, words};
 
 /// What is asked of replicas and not in state.
 #[derive(Debug, Clone, Default)]
 pub struct Gathered {
     /// How this replica's log stands.
     pub standing: Standing,
-    /// What each replica that answered said of itself, by its address.
-    pub replies: Vec<(String, v1::StandingReply)>,
-    /// What is wrong with cluster time here, or with the disk.
-    pub alarms: Vec<String>,
+    /// What each replica that answered said of itself.
+    pub replies: Vec<v1::StandingReply>,
 }
 
 /// Returns the control plane's view.
@@ -25,11 +23,13 @@ pub fn view(scene: Scene<'_>, gathered: &Gathered) -> v1::ClusterView {
     let state = scene.state();
     let meta = &state.meta;
     let leader = gathered.standing.leader.as_ref();
-    let of_leader = gathered.replies.iter().find(|(addr, _)| leader.is_some_and(|l| l.peer_addr == *addr));
+    let of_leader = leader.and_then(|leader| gathered.reply(leader.id));
     let (waiting, running) = counts(state);
-    let mut alarms = gathered.alarms.clone();
-    alarms.extend(meta.time_alarm.as_ref().map(|alarm| alarm.what.clone()));
-    alarms.extend(of_leader.into_iter().flat_map(|(_, reply)| reply.time_alarms.iter().cloned()));
+    let mut alarms: Vec<String> = meta.time_alarm.iter().map(|alarm| alarm.what.clone()).collect();
+    alarms.extend(of_leader.into_iter().flat_map(|reply| reply.time_alarms.iter().cloned()));
+    for reply in &gathered.replies {
+        alarms.extend(reply.alarms.iter().map(|alarm| format!("r{}: {alarm}", reply.replica)));
+    }
     alarms
         .extend(meta.alarms.iter().map(|(node, what)| format!("{}: {what}", words::node_name(state, *node))));
     alarms.extend(state.nodes.values().filter_map(closed));
@@ -38,18 +38,20 @@ pub fn view(scene: Scene<'_>, gathered: &Gathered) -> v1::ClusterView {
         as_of: scene.as_of(),
         cluster: meta.cluster.map(|cluster| cluster.to_string()).unwrap_or_default(),
         epoch: meta.epoch.get(),
-        replicas: gathered.standing.members.iter().map(|member| replica(member, gathered)).collect(),
+        replicas: gathered.standing.members.iter().map(|member| replicas::view(member, gathered)).collect(),
         pools: pool::pools(state, scene.now),
-        agents_connected: of_leader.map_or(0, |(_, reply)| reply.agents_connected),
+        agents_connected: of_leader.map_or(0, |reply| reply.agents_connected),
         agents: u32::try_from(state.nodes.len()).unwrap_or(u32::MAX),
         safe_mode: meta.safe_mode.as_ref().map(|mode| mode.what.clone()),
         jobs_waiting: waiting,
         jobs_running: running,
         term: gathered.standing.term,
-        last_plan: of_leader.and_then(|(_, reply)| reply.last_plan.clone()),
+        last_plan: of_leader.and_then(|reply| reply.last_plan.clone()),
         simulated_allowed: meta.settings.allow_simulated,
         digest: digest(state),
         alarms,
+        led_for_ms: of_leader.and_then(|reply| reply.led_for_ms),
+        changing: gathered.standing.is_changing,
     }
 }
 
@@ -69,19 +71,4 @@ fn counts(state: &State) -> (u64, u64) {
     let waiting = u64::try_from(state.line.len()).unwrap_or(u64::MAX);
     let live = state.jobs.values().filter(|job| matches!(job.phase, Phase::Live(_))).count();
     (waiting, u64::try_from(live).unwrap_or(u64::MAX))
-}
-
-fn replica(member: &Member, gathered: &Gathered) -> v1::ReplicaView {
-    let reply = gathered.replies.iter().find(|(addr, _)| *addr == member.peer_addr).map(|(_, reply)| reply);
-    let newest = gathered.replies.iter().map(|(_, reply)| reply.applied).max().unwrap_or(0);
-    v1::ReplicaView {
-        replica: member.id.get(),
-        client: member.client_addr.clone(),
-        peer: member.peer_addr.clone(),
-        role: reply.map_or_else(|| "no answer".to_owned(), |reply| reply.role.clone()),
-        version: reply.map(|reply| reply.version.clone()),
-        applied: reply.map(|reply| reply.applied),
-        behind: reply.map(|reply| newest.saturating_sub(reply.applied)),
-        trouble: reply.and_then(|reply| reply.trouble.clone()),
-    }
 }

@@ -17,6 +17,7 @@ pub mod pool;
 pub mod principal;
 pub mod queue;
 pub mod receipt;
+pub mod replicas;
 pub mod time;
 pub mod words;
 

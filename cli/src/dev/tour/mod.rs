@@ -6,6 +6,7 @@ mod bursar;
 mod drains;
 mod failures;
 mod gangs;
+mod members;
 mod order;
 mod report;
 mod taking;
@@ -30,7 +31,7 @@ const LAST: &str = "l";
 /// A step: its letter, what it shows, and how.
 type Step = (&'static str, &'static str, fn(&mut Guide, &mut Report) -> Result<(), String>);
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     (
         "a",
         "a submission becomes a process, with its log, its exit code and its exact charge",
@@ -46,6 +47,7 @@ const STEPS: [Step; 12] = [
     ("i", "a budget behind its share takes GPUs back; what gives way saves, and goes on", taking::back),
     ("j", "a job over two nodes starts on both or on none", gangs::whole),
     ("k", "a drained node is empty when that was promised", drains::node),
+    ("r", "leadership moves on a word; who can be spared, and what is wrong, is said", members::words),
     (LAST, "the end leaves nothing behind", end),
 ];
 

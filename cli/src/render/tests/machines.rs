@@ -1,7 +1,8 @@
 //! Nodes, replicas, principals, events.
 
 use proto::v1::{
-    ClusterView, EventView, GpuView, NodeList, NodeView, PrincipalList, PrincipalView, ReplicaView,
+    ClusterView, EventView, GpuView, JoiningView, MembersView, NodeList, NodeView, OkToStopView,
+    PrincipalList, PrincipalView, ReplicaView,
 };
 
 use super::{NOW, as_of, check, look, pool};
@@ -122,7 +123,15 @@ fn cluster_shows_who_leads_and_who_lags() {
         version: Some("0.1.0".into()),
         applied: Some(8_841_207 - behind),
         behind: Some(behind),
-        trouble: None,
+        votes: true,
+        ok_to_stop: replica == 2,
+        ok_to_stop_says: if replica == 2 { "not counted on now; r1 goes on" } else { "r2 is catching up" }
+            .into(),
+        snapshot: Some(8_800_000),
+        log_bytes: Some(48 << 20),
+        disk_free_bytes: Some(412 << 30),
+        up_ms: Some(12 * 86_400_000 + 3 * 3_600_000),
+        ..ReplicaView::default()
     };
     let view = ClusterView {
         as_of: as_of(),
@@ -136,6 +145,8 @@ fn cluster_shows_who_leads_and_who_lags() {
         jobs_running: 12,
         last_plan: Some("0.4 s ago, took 11 ms".into()),
         alarms: vec!["r2 is far behind".into()],
+        term: 4,
+        led_for_ms: Some(7_200_000),
         ..ClusterView::default()
     };
     check(
@@ -144,18 +155,88 @@ fn cluster_shows_who_leads_and_who_lags() {
 as of 14:02:11
 h100-a  256 GPUs: 152 protected, 56 interruptible, 40 free tier, 8 unavailable, 0 idle
 
-REPLICA  ROLE        APPLIED  BEHIND  VERSION  ADDRESS         TROUBLE
-r1       leader    8,841,207       0  0.1.0    127.0.0.1:7401
-r2       follower  8,801,095  40,112  0.1.0    127.0.0.1:7402
+REPLICA  ROLE         UP    APPLIED  BEHIND   SNAPSHOT     LOG  DISK FREE  OK TO STOP
+r1       leader    12d3h  8,841,207       0  8,800,000  48 MiB    412 GiB  no: r2 is catching up
+r2       follower  12d3h  8,801,095  40,112  8,800,000  48 MiB    412 GiB  yes: not counted on now…
 
+leader   r1 for 2h, elected in term 4
 agents   31 of 32 connected; 1 not
 jobs     3 waiting, 12 running
 plan     0.4 s ago, took 11 ms
 alarm    r2 is far behind
 ",
     );
+    let mut joining = view.clone();
+    joining.replicas[1] = ReplicaView {
+        role: "learner".into(),
+        votes: false,
+        snapshot_sent: Some(3),
+        snapshot_parts: Some(9),
+        ..replica(2, "learner", 40_112)
+    };
+    let text = render::cluster::status(&joining, &look());
+    assert!(text.contains("learner") && text.contains("snapshot 3/9"), "{text}");
     let safe = ClusterView { safe_mode: Some("why".into()), ..view };
     assert!(render::cluster::status(&safe, &look()).starts_with("SAFE MODE"));
+}
+
+#[test]
+fn whether_replicas_can_be_spared_is_said_with_what_to_wait_for() {
+    let view = OkToStopView {
+        ok: false,
+        replicas: vec![1, 2],
+        says: "r3 alone would be left, 2 are needed".into(),
+        wait_for: vec!["r3 is catching up, 40112 entries behind".into()],
+        warnings: vec!["r1 leads: stopped by TERM it hands over first".into()],
+        together: vec![3],
+        ..OkToStopView::default()
+    };
+    check(
+        &render::cluster::ok_to_stop(&view),
+        "stop r1, r2: no; r3 alone would be left, 2 are needed
+  wait for  r3 is catching up, 40112 entries behind
+  know that r1 leads: stopped by TERM it hands over first
+",
+    );
+    let fine = OkToStopView {
+        ok: true,
+        replicas: vec![2],
+        says: "r1 and r3 go on".into(),
+        wait_for: vec![],
+        ..view
+    };
+    check(
+        &render::cluster::ok_to_stop(&fine),
+        "stop r2: yes; r1 and r3 go on
+  with it   r3
+  know that r1 leads: stopped by TERM it hands over first
+",
+    );
+}
+
+#[test]
+fn replicas_that_join_say_how_far_they_are() {
+    let one = |replica, votes, behind, sent| JoiningView {
+        replica,
+        client: format!("h{replica}:1"),
+        votes,
+        behind,
+        snapshot_sent: sent,
+        snapshot_parts: sent.map(|_| 9),
+        ..JoiningView::default()
+    };
+    let joining = vec![
+        one(1007, false, None, None),
+        one(1008, false, Some(40_112), Some(3)),
+        one(1009, false, Some(1_200), None),
+        one(1010, true, Some(0), None),
+    ];
+    let view = MembersView { joining, ..MembersView::default() };
+    assert_eq!(
+        render::cluster::joining(&view),
+        "r1007 at h1007:1: invited, not heard of yet; r1008 at h1008:1: is sent a snapshot, part 3 of 9; \
+         r1009 at h1009:1: 1,200 entries behind; r1010 at h1010:1: votes"
+    );
 }
 
 #[test]
