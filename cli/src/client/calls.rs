@@ -120,15 +120,18 @@ impl Client {
         Ok(reply)
     }
 
-    /// Greets a replica that knows what time it is: one that is about to join has none to date a write with, and one
-    /// whose machine has just restarted asks the others.
+    /// Greets a replica that belongs to a control plane: one that is about to join has no time to date a write with.
     async fn hello_of_member(&self) -> Result<v1::HelloReply, Failure> {
         let greet = async |mut control: Control| {
             let reply = control.hello(v1::HelloRequest {}).await?;
+            if reply.get_ref().cluster.is_none() {
+                return Err(refused::waiting());
+            }
+            // One whose machine has just restarted may not know the time yet: another one does, or will.
             if reply.get_ref().time_unknown {
                 return Err(Status::unavailable("its machine restarted, and it asks what time it is"));
             }
-            if reply.get_ref().cluster.is_some() { Ok(reply) } else { Err(refused::waiting()) }
+            Ok(reply)
         };
         let reply = self.ask(greet).await?;
         self.learn(&reply.replicas);

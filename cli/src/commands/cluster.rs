@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use proto::v1::{ClusterStatusRequest, EndSafeModeRequest, FoundRequest, Founder, ReadAs};
 
-use super::{cluster_time, member};
+use super::cluster_time;
+use super::member;
 use crate::client::found;
 use crate::codes;
 use crate::config::{self, Context};

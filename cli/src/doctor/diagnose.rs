@@ -85,6 +85,7 @@ pub fn diagnose(gathered: &Gathered) -> Vec<Finding> {
     if let Some(view) = gathered.view.as_ref().or(newest) {
         replicas(gathered, view, &mut findings);
         cluster(view, &mut findings);
+        alarms(gathered, view, &mut findings);
     }
     nodes(gathered, &mut findings);
     let mut findings = findings.0;
@@ -228,8 +229,8 @@ fn one_replica(replica: &ReplicaView, view: &ClusterView, out: &mut Findings) {
 /// Returns what to do about an alarm, as far as its words tell.
 fn fix_of(alarm: &str) -> &'static str {
     let has = |word: &str| alarm.contains(word);
-    if has("cluster time") || has("clock") {
-        "check that machine's clock (chronyc tracking)"
+    if has("cluster time") || has("clock") || has("wall") {
+        "bursar cluster time shows everybody's clocks; check that machine's (chronyc tracking)"
     } else if has("MiB") || has("free") {
         "free space outside its data directory; nothing inside may be deleted by hand"
     } else if has("history") {
@@ -291,6 +292,18 @@ fn cluster(view: &ClusterView, out: &mut Findings) {
         let says = "nodes with simulated GPUs may join: right for trying, wrong for work";
         let fix = "found the control plane for real work without --allow-simulated";
         out.add((Severity::Note, "cluster.simulated"), "cluster", says, fix);
+    }
+}
+
+/// What the control plane as a whole raises an alarm about, and no replica or node alone.
+fn alarms(gathered: &Gathered, view: &ClusterView, out: &mut Findings) {
+    let of_replica = |alarm: &str| {
+        let said = view.replicas.iter().flat_map(|one| one.alarms.iter().map(|said| (one.replica, said)));
+        said.into_iter().any(|(replica, said)| alarm == format!("r{replica}: {said}"))
+    };
+    let of_node = |alarm: &str| gathered.nodes.iter().any(|node| alarm.starts_with(node.name.as_str()));
+    for alarm in view.alarms.iter().filter(|alarm| !of_replica(alarm) && !of_node(alarm)) {
+        out.add((Severity::Warning, "cluster.alarm"), "cluster", alarm.as_str(), fix_of(alarm));
     }
 }
 
@@ -442,6 +455,7 @@ mod tests {
             (with(|view| view.safe_mode = Some("negative charge".into())), "cluster.safe-mode"),
             (with(|view| view.simulated_allowed = true), "cluster.simulated"),
             (with(|view| view.changing = true), "cluster.changing"),
+            (with(|view| view.alarms = vec!["cluster time may be wrong".into()]), "cluster.alarm"),
             (with(|view| drop(view.replicas.pop())), "cluster.even"),
             (
                 with(|view| {
