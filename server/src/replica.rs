@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::disk::{self, Disk};
 use crate::error::Error;
 use crate::events::Events;
+use crate::hand_over;
 use crate::history::{self, History};
 use crate::incoming::Incoming;
 use crate::lead;
@@ -38,8 +39,6 @@ use crate::view;
 
 /// Calls under way get so long to end when the replica stops.
 const STOPPING: Duration = Duration::from_secs(3);
-/// A leader that stops gets so long to hand over.
-const HANDING_OVER: Duration = Duration::from_secs(3);
 /// A connection that does not answer a ping within this time, sent as often, is closed.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How often the files are added up.
@@ -120,7 +119,7 @@ impl Replica {
 
     /// Hands leadership over if it leads, lets calls end, and closes the data directory.
     pub async fn stop(mut self) {
-        self.hand_over().await;
+        hand_over::before_the_end(&self.shared).await;
         self.shared.stopping.send_replace(true);
         for serving in [&mut self.clients, &mut self.peers] {
             if tokio::time::timeout(STOPPING, &mut *serving).await.is_err() {
@@ -143,20 +142,6 @@ impl Replica {
         self.shared.stopping.send_replace(true);
         tokio::task::block_in_place(|| self.shared.history.abandon());
         self.shared.log.shutdown().await;
-    }
-
-    async fn hand_over(&self) {
-        let standing = self.shared.standing();
-        if !standing.is_leader() {
-            return;
-        }
-        let others = standing.peers.iter().filter(|(id, _)| standing.voters.contains(id));
-        let Some((to, _)) = others.max_by_key(|(_, peer)| peer.matched) else { return };
-        match tokio::time::timeout(HANDING_OVER, self.shared.log.transfer_leader(*to)).await {
-            Ok(Ok(())) => tracing::info!(%to, "handed leadership over"),
-            Ok(Err(cause)) => tracing::warn!(%to, %cause, "leadership could not be handed over"),
-            Err(_) => tracing::warn!(%to, "leadership was not taken over in time"),
-        }
     }
 }
 
@@ -274,6 +259,7 @@ async fn look_at_disk(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(disk::LOOK).await;
         shared.disk.look();
+        hand_over::to_one_with_room(&shared).await;
     }
 }
 

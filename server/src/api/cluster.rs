@@ -91,6 +91,7 @@ pub fn standing(shared: &Shared) -> v1::StandingReply {
         peers: log.peers.iter().map(peer).collect(),
         alarms,
         wall_at: wall().as_millis(),
+        is_short_of_disk: shared.disk.shortage().is_some(),
     }
 }
 
