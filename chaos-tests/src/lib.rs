@@ -6,6 +6,7 @@
 //!         +---> work: jobs that save, resume, listen or do not, and write down where they were and when
 //!         +---> lab: replicas, agents, shims, jobs as processes of this machine, ended by pid
 //!         +---> client: many callers in one process, one request id over all tries
+//!         +---> disk: disks in files, and what can happen to a disk
 //!                              |
 //!                     bench: loads, scripted agents, quantiles, rows
 //! ```
@@ -19,6 +20,7 @@
 pub mod bench;
 pub mod churn;
 pub mod client;
+pub mod disk;
 pub mod lab;
 pub mod work;
 

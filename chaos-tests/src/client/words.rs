@@ -177,4 +177,19 @@ impl Client {
         })
         .await
     }
+
+    /// Makes a tree the present one.
+    ///
+    /// # Errors
+    /// When it is refused, or no replica answers.
+    pub async fn apply_budgets(
+        &self,
+        request: &v1::BudgetApplyRequest,
+    ) -> Result<v1::BudgetApplyReply, Failed> {
+        self.ask(|mut control| {
+            let request = request.clone();
+            async move { control.budget_apply(request).await }
+        })
+        .await
+    }
 }

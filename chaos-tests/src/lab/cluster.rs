@@ -70,17 +70,17 @@ impl Lab {
         let folder =
             tempfile::Builder::new().prefix("bursar-lab-").tempdir().context("no folder for a lab")?;
         let folder = folder.keep();
-        Self::found_in(plan, &folder, None)
+        Self::found_in(plan, &folder)
     }
 
-    /// As [`Lab::found`], in a folder of the caller's; the data of the first replica may lie elsewhere.
+    /// As [`Lab::found`], in a folder of the caller's.
     ///
     /// # Errors
     /// When a program or a file cannot be had.
     ///
     /// # Panics
     /// When a step does not come about.
-    pub fn found_in(plan: Plan, folder: &Path, first_data: Option<PathBuf>) -> Result<Self> {
+    pub fn found_in(plan: Plan, folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder.join("home")).context("failed to make the lab's folder")?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -96,16 +96,17 @@ impl Lab {
             runtime,
             names: AtomicU32::new(1),
         };
-        lab.start_replicas(first_data)?;
+        lab.start_replicas()?;
         lab.init()?;
         Ok(lab)
     }
 
-    fn start_replicas(&mut self, mut first_data: Option<PathBuf>) -> Result<()> {
+    fn start_replicas(&mut self) -> Result<()> {
         let secret = self.folder.join("peer-secret");
         write_private(&secret, &random_hex::<32>()?).context("failed to write the peer secret")?;
+        let mut elsewhere = self.plan.data.clone().into_iter();
         for id in 1..=u64::try_from(self.plan.replicas).context("too many replicas")? {
-            let data = first_data.take().unwrap_or_else(|| self.folder.join(format!("r{id}")));
+            let data = elsewhere.next().unwrap_or_else(|| self.folder.join(format!("r{id}")));
             let mut replica = Replica::prepare(&self.folder, id, data, &secret, &self.plan)?;
             replica.start(&self.parts)?;
             self.replicas.push(replica);

@@ -1,7 +1,10 @@
 //! What replicas hold, compared.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
 use super::cluster::{ADMIN, Lab};
-use super::wait::until;
+use super::wait::{DEADLINE, try_until};
 use crate::work::{lines_in, overlaps};
 
 /// What one replica says it has applied.
@@ -19,8 +22,13 @@ impl Lab {
     /// # Panics
     /// When they do not come to the same index, or one has fallen silent.
     pub fn standings(&self) -> Vec<Standing> {
+        self.try_standings(DEADLINE).expect("all replicas come to the same entries in time")
+    }
+
+    /// As [`Lab::standings`]; `None` when it does not come about in `patience`.
+    pub fn try_standings(&self, patience: Duration) -> Option<Vec<Standing>> {
         let client = self.client(ADMIN).expect("the admin's context is there");
-        until("all replicas have applied the same entries", || {
+        try_until(patience, || {
             let mut standings = Vec::new();
             for n in 0..self.replicas.len() {
                 let view = self.block_on(client.status_at(n)).ok()?;
@@ -28,6 +36,20 @@ impl Lab {
             }
             standings.windows(2).all(|pair| pair[0].index == pair[1].index).then_some(standings)
         })
+    }
+
+    /// Returns which replicas said that they lead, by term; from all that they ever logged.
+    pub fn leaders(&self) -> BTreeMap<u64, BTreeSet<u64>> {
+        let mut leaders = BTreeMap::<u64, BTreeSet<u64>>::new();
+        for replica in &self.replicas {
+            for line in replica.log().lines() {
+                let term = line.split_once(" leads term=").and_then(|(_, rest)| rest.split(' ').next());
+                if let Some(term) = term.and_then(|term| term.parse().ok()) {
+                    leaders.entry(term).or_default().insert(replica.id);
+                }
+            }
+        }
+        leaders
     }
 
     /// Checks what has to hold at rest whatever happened before: replicas that applied the same hold the same, every

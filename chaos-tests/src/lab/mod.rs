@@ -24,4 +24,4 @@ pub use proc::{Identity, alive, children, identity, memory_kib, own_processes, p
 pub use process::{Process, kill, send};
 pub use replica::Replica;
 pub use said::Said;
-pub use wait::{DEADLINE, try_until, until};
+pub use wait::{DEADLINE, try_at_once, try_until, until};

@@ -1,5 +1,7 @@
 //! What a lab is to be.
 
+use std::path::PathBuf;
+
 /// Times of the consensus among replicas, in ms.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
@@ -35,6 +37,8 @@ pub struct Plan {
     pub principals: Vec<String>,
     /// More keys of the replicas' configuration (TOML).
     pub server_keys: Vec<String>,
+    /// The data directories of the first replicas; those of the others are in the lab's folder.
+    pub data: Vec<PathBuf>,
 }
 
 impl Plan {
@@ -61,6 +65,7 @@ impl Plan {
                 .into(),
             principals: vec!["ana".into(), "bob".into()],
             server_keys: Vec::new(),
+            data: Vec::new(),
         }
     }
 

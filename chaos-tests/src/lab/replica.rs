@@ -1,5 +1,6 @@
 //! One replica of a lab.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,6 +29,8 @@ pub struct Replica {
     pub process: Option<Process>,
     /// The machine it runs on from its next start; this one if none.
     pub machine: Option<Machine>,
+    /// Variables that its processes get from now on.
+    pub environment: Vec<(String, OsString)>,
     config: PathBuf,
     log: PathBuf,
     keys: String,
@@ -51,9 +54,20 @@ impl Replica {
             t.election_max_ms,
             plan.server_keys.join("\n"),
         );
-        let any = "127.0.0.1:0".to_owned();
         let log = folder.join(format!("r{id}.log"));
-        Ok(Self { id, data, client: any.clone(), peer: any, process: None, machine: None, config, log, keys })
+        let (any, environment) = ("127.0.0.1:0".to_owned(), Vec::new());
+        Ok(Self {
+            id,
+            data,
+            client: any.clone(),
+            peer: any,
+            process: None,
+            environment,
+            machine: None,
+            config,
+            log,
+            keys,
+        })
     }
 
     /// Starts it, at the addresses it had before if it had any, and waits until it listens.
@@ -64,18 +78,40 @@ impl Replica {
     /// # Panics
     /// When it does not come up.
     pub fn start(&mut self, parts: &Parts) -> Result<()> {
+        let refusal = self.try_start(parts)?;
+        assert!(refusal.is_none(), "a replica ended:\n{}", refusal.unwrap_or_default());
+        Ok(())
+    }
+
+    /// Starts it like [`Replica::start`]; if it ends before it listens, returns the last lines that it wrote.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    ///
+    /// # Panics
+    /// When it neither listens nor ends.
+    pub fn try_start(&mut self, parts: &Parts) -> Result<Option<String>> {
         let addresses = self.data.join("addresses");
         let _ = fs::remove_file(&addresses);
-        self.process = Some(self.spawn(parts)?);
-        let process = self.process.as_mut().context("it was just started")?;
-        let text = until("a replica listens", || {
-            assert!(process.ended().is_none(), "a replica ended:\n{}", process.log_tail());
-            fs::read(&addresses).ok()
+        let mut process = self.spawn(parts)?;
+        let text = until("a replica listens", || match process.ended() {
+            Some(_) => Some(Err(process.log_tail())),
+            None => fs::read(&addresses).ok().map(Ok),
         });
+        let text = match text {
+            Ok(text) => text,
+            Err(tail) => return Ok(Some(tail)),
+        };
+        self.process = Some(process);
         let said: Value = serde_json::from_slice(&text).context("failed to read the addresses")?;
         let address = |key: &str| said[key].as_str().map(String::from).context("an address is missing");
         (self.client, self.peer) = (address("client")?, address("peer")?);
-        Ok(())
+        Ok(None)
+    }
+
+    /// Returns all that its processes ever wrote to their log.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
     /// Starts another process of it, whatever becomes of that one.
@@ -90,6 +126,7 @@ impl Replica {
             None => Command::new(&parts.bursar),
         };
         command.args(["server", "-c"]).arg(&self.config).env("BURSAR_LOG", "info");
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         Process::start(command, &self.log)
     }
 

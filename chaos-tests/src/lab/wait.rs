@@ -32,3 +32,18 @@ pub fn try_until<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> 
         std::thread::sleep(PAUSE);
     }
 }
+
+/// Looks until `look` returns something, without a pause that would let it pass; `None` when it has not in `patience`.
+pub fn try_at_once<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    const BLINK: Duration = Duration::from_micros(100);
+    let begun = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return Some(seen);
+        }
+        if begun.elapsed() > patience {
+            return None;
+        }
+        std::thread::sleep(BLINK);
+    }
+}

@@ -6,6 +6,11 @@
 mod agents;
 mod clocks;
 mod commands;
+mod disk_damage;
+mod disk_errors;
+mod disk_full;
+mod disk_lab;
+mod disk_stall;
 mod docs;
 mod drain;
 mod failover;
@@ -14,6 +19,7 @@ mod gangs;
 mod members;
 mod misfits;
 mod outage;
+mod power;
 mod preempt;
 mod pressure;
 mod races;
@@ -36,6 +42,10 @@ use stage::Kind;
 
 macro_rules! laws {
     ($kind:path: $($law:path),* $(,)?) => { vec![$(stage::law($kind, stringify!($law), $law)),*] };
+}
+
+macro_rules! lone_laws {
+    ($($law:path),* $(,)?) => { vec![$(stage::alone(stringify!($law), $law)),*] };
 }
 
 fn usual() -> Vec<Trial> {
@@ -126,6 +136,30 @@ fn moving() -> Vec<Trial> {
     ]
 }
 
+/// Laws about disks: each brings a cluster whose disks it may break.
+fn on_disks() -> Vec<Trial> {
+    lone_laws![
+        power::power_cut_of_one_of_three_replicas_loses_nothing_acknowledged,
+        power::power_cut_of_two_of_five_replicas_loses_nothing_acknowledged,
+        power::power_cut_of_all_three_replicas_loses_nothing_acknowledged,
+        power::without_syncs_the_same_power_cuts_are_seen_to_lose_what_was_acknowledged,
+        power::replica_whose_disk_lies_is_found_out_by_the_others_and_costs_nothing,
+        disk_errors::disk_that_cannot_write_back_stops_its_replica_at_the_first_failure,
+        disk_errors::disk_that_turns_read_only_stops_its_replica_and_it_comes_back_when_it_is_mounted_again,
+        disk_errors::disk_that_cannot_be_read_lets_its_replica_not_take_part,
+        disk_full::full_follower_harms_nobody_and_catches_up,
+        disk_full::full_leader_hands_over_to_one_that_has_room,
+        disk_full::full_disks_everywhere_take_ends_and_elect_and_recover_by_themselves,
+        disk_damage::flipped_bit_anywhere_is_found_out_or_changes_nothing,
+        disk_damage::shortened_file_is_found_out_or_changes_nothing,
+        disk_damage::file_that_comes_back_old_is_found_out_or_changes_nothing,
+        disk_stall::leader_whose_disk_stands_still_hands_over_and_comes_back_as_a_follower,
+        disk_stall::follower_whose_disk_stands_still_costs_no_election_and_catches_up,
+        disk_stall::leader_whose_syncs_take_seconds_hands_over,
+        disk_stall::neighbour_that_syncs_on_the_same_disk_costs_no_election,
+    ]
+}
+
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     if words.next().as_deref() == Some("worker") {
@@ -137,7 +171,8 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let laws = usual().into_iter().chain(contended()).chain(clocks()).chain(moving()).collect();
+    let shared = usual().into_iter().chain(contended()).chain(clocks()).chain(moving());
+    let laws = shared.chain(on_disks()).collect();
     let conclusion = libtest_mimic::run(&arguments, laws);
     stage::clear();
     conclusion.exit_code()

@@ -44,7 +44,8 @@ pub fn full_disk_refuses_new_jobs_and_recovers_by_itself(_: &mut Lab) -> Result<
     let mut plan = Plan::small();
     plan.server_keys =
         ["free_disk_min_bytes = 16777216", "free_disk_min_percent = 0"].map(String::from).to_vec();
-    let lab = Lab::found_in(plan, &folder.path().join("lab"), Some(small.0.join("r1")))?;
+    plan.data = vec![small.0.join("r1")];
+    let lab = Lab::found_in(plan, &folder.path().join("lab"))?;
     let tree = lab.write("tree.yaml", "name: lab\nowner: ops\nchildren:\n  - { name: a, share: 60 }\n")?;
     lab.bursar(&["budget", "apply", "-f", &tree, "--reason", "the first one", "--yes"]).ok();
     let submit = || {

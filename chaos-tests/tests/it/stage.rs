@@ -45,6 +45,15 @@ pub fn law(kind: Kind, name: &str, law: fn(&mut Lab) -> Result<()>) -> Trial {
     })
 }
 
+/// Makes a test of a law that brings what it needs itself.
+pub fn alone(name: &str, law: fn() -> Result<()>) -> Trial {
+    Trial::test(name.to_owned(), move || {
+        clear();
+        law().unwrap_or_else(|error| panic!("{error:?}"));
+        Ok(())
+    })
+}
+
 fn start(kind: Kind) -> Stage {
     let lock = xtask::cluster_lock();
     let plan = match kind {

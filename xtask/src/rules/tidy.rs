@@ -120,6 +120,8 @@ const POLLS: &[&str] = &[
     // Spaces out its load as it was told, and waits for what it measures.
     "chaos-tests/src/bench/",
     "chaos-tests/src/lab/wait.rs",
+    // Spaces out its writes.
+    "chaos-tests/src/disk/load.rs",
     // A job's own program, which works at a pace.
     "chaos-tests/src/work/worker.rs",
     // Spaces out its submissions.
