@@ -31,6 +31,9 @@ enum Syncs {
     Ignored(usize),
 }
 
+/// Entries between two snapshots.
+const SNAPSHOT_EVERY: u64 = 200;
+
 /// What is done to which control plane.
 struct Campaign {
     name: &'static str,
@@ -71,8 +74,6 @@ pub fn power_cut_of_all_three_replicas_loses_nothing_acknowledged() -> Result<()
 fn honest(name: &'static str, replicas: usize, victims: usize) -> Result<()> {
     let campaign = Campaign { name, replicas, victims, cuts: number(CUTS, FEW), syncs: Syncs::Kept };
     let Some(seen) = campaign.run()? else { return Ok(()) };
-    assert_eq!(seen.losses, [] as [String; 0]);
-    assert_eq!(seen.refusals, [] as [String; 0]);
     ensure!(seen.with_bytes > 0, "inconclusive: no cut took anything that was not synced: {seen:#?}");
     ensure!(seen.with_calls > 0, "inconclusive: no cut came while a call was on its way: {seen:#?}");
     Ok(())
@@ -101,7 +102,10 @@ impl Campaign {
     /// Cuts and looks; `None` where it cannot run. Ends at the first loss.
     fn run(&self) -> Result<Option<Seen>> {
         let make = Make::Ext4 { mib: MIB };
-        let Some(mut on) = OnDisks::start(plan(self.replicas, 0), make)? else { return Ok(None) };
+        let mut plan = plan(self.replicas, 0);
+        // Snapshots are written and the log is shortened all along, under cuts too.
+        plan.server_keys.push(format!("snapshot_every = {SNAPSHOT_EVERY}"));
+        let Some(mut on) = OnDisks::start(plan, make)? else { return Ok(None) };
         let (gate, process) = long_job(&on.lab)?;
         if let Syncs::Ignored(count) = self.syncs
             && !self.ignore_syncs(&mut on, count)?
@@ -126,6 +130,11 @@ impl Campaign {
         }
         self.summarise(&on, &load, &mut seen);
         drop(load);
+        if self.syncs == Syncs::Kept {
+            // Here, where the lab still is: it keeps its folder when a law fails.
+            assert_eq!(seen.losses, [] as [String; 0]);
+            assert_eq!(seen.refusals, [] as [String; 0]);
+        }
         if seen.losses.is_empty() && seen.refusals.is_empty() {
             end(&mut on, &journal, &gate, process)?;
         }

@@ -10,6 +10,8 @@ pub(crate) mod memory;
 
 use std::io;
 
+#[cfg(test)]
+pub(crate) use self::sled::LETS_PASS;
 pub(crate) use self::sled::{OpenError, SledEngine};
 
 /// A key and its value.
@@ -32,8 +34,11 @@ pub(crate) enum Change {
     },
 }
 
-/// No value may be larger: sled would put it in a file of its own that our sync does not reach.
-pub(crate) const VALUE_MAX: usize = 64 << 10;
+/// The longest value. An engine may keep several dozen of its neighbours in one place, and that place has bounds of its
+/// own: see `sled.rs`.
+pub(crate) const VALUE_MAX: usize = 14 << 10;
+/// What is cut to fit is cut to this size: a value is that and an envelope.
+pub(crate) const PIECE_BYTES: usize = 12 << 10;
 
 /// An ordered store of bytes.
 pub(crate) trait Engine: Send + Sync + 'static {

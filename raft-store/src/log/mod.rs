@@ -16,7 +16,7 @@ mod writer;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
-mod power_tests;
+pub(crate) mod power_tests;
 #[cfg(test)]
 mod tests;
 

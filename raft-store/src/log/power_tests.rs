@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::ioctl::{Setter, ioctl, opcode};
 
@@ -17,30 +18,30 @@ use super::*;
 use crate::engine::Change;
 use crate::ground::{SMALL_TAIL, not_available};
 
-const DIR: &str = "RAFT_STORE_POWER_DIR";
+pub(crate) const DIR: &str = "RAFT_STORE_POWER_DIR";
 /// Makes the child acknowledge without a barrier.
 const BARE: &str = "RAFT_STORE_POWER_BARE";
-const CUTS: &str = "RAFT_STORE_CUTS";
+pub(crate) const CUTS: &str = "RAFT_STORE_CUTS";
 
 /// A file system of our own, in a file; unmounted with the value.
-struct Image {
-    at: PathBuf,
+pub(crate) struct Image {
+    pub(crate) at: PathBuf,
 }
 
 impl Image {
-    fn make(file: &Path, size: &str) -> Result<(), String> {
+    pub(crate) fn make(file: &Path, size: &str) -> Result<(), String> {
         run(Command::new("truncate").args(["-s", size]).arg(file))?;
         run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(file))
     }
 
-    fn mount(file: &Path, at: &Path) -> Result<Self, String> {
+    pub(crate) fn mount(file: &Path, at: &Path) -> Result<Self, String> {
         std::fs::create_dir_all(at).map_err(|cause| cause.to_string())?;
         run(Command::new("mount").args(["-o", "loop"]).arg(file).arg(at))?;
         Ok(Self { at: at.to_owned() })
     }
 
     /// Takes the file system down as a power cut does: nothing more reaches the file.
-    fn cut_power(&self) -> Result<(), String> {
+    pub(crate) fn cut_power(&self) -> Result<(), String> {
         /// Do not write the journal out.
         const NO_LOG_FLUSH: u32 = 2;
         let dir = File::open(&self.at).map_err(|cause| cause.to_string())?;
@@ -54,8 +55,13 @@ impl Image {
 
 impl Drop for Image {
     fn drop(&mut self) {
-        if let Err(why) = run(Command::new("umount").arg(&self.at)) {
-            eprintln!("failed to unmount {}: {why}", self.at.display());
+        // A process that another test starts holds everything that is open here for the moment until it is another
+        // program.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while let Err(why) = run(Command::new("umount").arg(&self.at)) {
+            if Instant::now() > deadline {
+                return eprintln!("failed to unmount {}: {why}", self.at.display());
+            }
         }
     }
 }
@@ -95,6 +101,8 @@ impl Engine for Bare {
 }
 
 fn open(dir: &Path, is_bare: bool) -> Result<LogStore, OpenError> {
+    // Only ever set in a child, which is a process of its own.
+    crate::engine::LETS_PASS.store(is_bare, std::sync::atomic::Ordering::Relaxed);
     let sled = SledEngine::open(&dir.join("log"), 1 << 20)?;
     let engine: Arc<dyn Engine> = if is_bare { Arc::new(Bare(sled)) } else { Arc::new(sled) };
     LogStore::on(engine, MarkFile::open(&dir.join("mark")), SMALL_TAIL, Arc::default())

@@ -14,7 +14,7 @@ use super::mark::{Mark, MarkFile};
 use super::recover::{Found, Span};
 use super::tail::{Tail, next};
 use super::{Durable, lock};
-use crate::engine::{Change, Engine};
+use crate::engine::{Change, Engine, PIECE_BYTES};
 use crate::envelope::{Kind, Label, seal};
 use crate::record::{self, Blob, Entry, Fragment, Position, Vote};
 use crate::room::{self, Gauge};
@@ -29,8 +29,6 @@ pub(super) enum Op {
     Flush { done: oneshot::Sender<()> },
 }
 
-/// Records are cut at this size; values stay far below what the engine keeps in its own file.
-const RECORD_BYTES: usize = 48 << 10;
 /// At most so much is taken into one group commit.
 const GROUP_BYTES: usize = 16 << 20;
 const GROUP_OPS: usize = 4096;
@@ -240,7 +238,7 @@ impl Writer {
         let run = std::mem::take(&mut self.run);
         let mut rest = run.as_slice();
         while let Some(first) = rest.first() {
-            if first.weight() > RECORD_BYTES {
+            if first.weight() > PIECE_BYTES {
                 self.write_parts(first)?;
                 rest = &rest[1..];
                 continue;
@@ -250,7 +248,7 @@ impl Writer {
                 .iter()
                 .take_while(|entry| {
                     bytes += entry.weight();
-                    bytes <= RECORD_BYTES
+                    bytes <= PIECE_BYTES
                 })
                 .count();
             let (batch, others) = rest.split_at(count);
@@ -275,9 +273,9 @@ impl Writer {
     fn write_parts(&mut self, entry: &Entry) -> io::Result<()> {
         let index = entry.at.index;
         let whole = record::encode(entry);
-        let pieces = whole.chunks(RECORD_BYTES);
+        let pieces = whole.chunks(PIECE_BYTES);
         let parts =
-            u16::try_from(pieces.len()).map_err(|_| io::Error::other("an entry of more than 3 GiB"))?;
+            u16::try_from(pieces.len()).map_err(|_| io::Error::other("an entry of more than 768 MiB"))?;
         for (part, piece) in (0..parts).zip(pieces) {
             let fragment = Fragment { parts, bytes: Blob(piece.to_vec().into()) };
             let label = Label { kind: Kind::Fragment, first: index, last: u64::from(part) };

@@ -11,6 +11,8 @@ mod reader;
 mod writer;
 
 #[cfg(test)]
+mod power_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
@@ -32,7 +34,7 @@ pub(crate) use self::writer::{Shape, SnapshotWriter, Staged};
 /// sled's page cache for snapshots: they are written and read in order.
 const CACHE: u64 = 8 << 20;
 /// Bytes of content in a chunk.
-pub(crate) const CHUNK_BYTES: usize = 48 << 10;
+pub(crate) const CHUNK_BYTES: usize = engine::PIECE_BYTES;
 /// Snapshots kept: the newest, and the one before in case the newest turns out damaged.
 const KEPT: usize = 2;
 const DELETES: usize = 64;

@@ -20,11 +20,11 @@ fn store(engine: &MemoryEngine) -> SnapshotStore {
     SnapshotStore::on(Arc::new(engine.clone()), 1 << 30, Arc::default()).expect("an engine in memory opens")
 }
 
-fn content(seed: u8, length: usize) -> Vec<u8> {
+pub(super) fn content(seed: u8, length: usize) -> Vec<u8> {
     (0..length).map(|at| seed.wrapping_add(u8::try_from(at % 251).expect("below 251"))).collect()
 }
 
-fn add(store: &SnapshotStore, index: u64, content: &[u8]) -> Handle {
+pub(super) fn add(store: &SnapshotStore, index: u64, content: &[u8]) -> Handle {
     let mut writer = store.create();
     writer.write_all(content).expect("memory takes it");
     let (shape, staged) = writer.finish().expect("memory takes it");
@@ -39,7 +39,7 @@ fn add(store: &SnapshotStore, index: u64, content: &[u8]) -> Handle {
     store.name(store.hold(&staged, description)).expect("memory takes it")
 }
 
-fn read(handle: &Handle) -> io::Result<Vec<u8>> {
+pub(super) fn read(handle: &Handle) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     handle.read().read_to_end(&mut content)?;
     Ok(content)
