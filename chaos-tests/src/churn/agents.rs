@@ -128,7 +128,13 @@ impl Machine {
         let gpus =
             self.state.nodes.get(&node).map(|node| node.gpus.iter().take(2).map(|gpu| gpu.uuid.clone()));
         let gpus = gpus.into_iter().flatten().collect();
-        for event in [RankEvent::Unknown { gpus }, RankEvent::Freed] {
+        // Some are gone at once, some only when the node is looked at again.
+        let events = if self.random.one_in(2) {
+            vec![RankEvent::Freed, RankEvent::Unknown { gpus }]
+        } else {
+            vec![RankEvent::Unknown { gpus }, RankEvent::Freed]
+        };
+        for event in events {
             let report = Report { attempt, rank: Rank::new(0), at: self.now, event };
             let _ = self.apply(Actor::Agent(node), Command::Reports { node, reports: vec![report] });
         }

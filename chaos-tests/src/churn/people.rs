@@ -6,6 +6,7 @@ use scheduler_core::command::{
     RequestMark, Submit,
 };
 use scheduler_core::id::{BodyHash, JobId, NodeId, SpecHash};
+use scheduler_core::job::{Job, Phase};
 use scheduler_core::node::Urgency;
 use scheduler_core::spec::{Request, Turn};
 use scheduler_core::unit::{GpuCount, Share, Span};
@@ -102,6 +103,7 @@ impl Machine {
         }
         if tick.is_multiple_of(97) {
             self.reopen_nodes();
+            self.look_at_held_jobs();
         }
         if self.random.one_in(900) {
             self.edit_the_tree(season);
@@ -184,6 +186,26 @@ impl Machine {
             let word = || NodeWord { node, reason: String::new() };
             let _ = self.ask(person("ada"), Command::Uncordon(word()));
             let _ = self.ask(person("ada"), Command::Undrain(word()));
+        }
+    }
+
+    /// What was held long ago is released or given up.
+    fn look_at_held_jobs(&mut self) {
+        let now = self.now;
+        let is_old = |job: &Job| match job.phase {
+            Phase::Held { since, .. } => now.since(since) > Span::from_mins(30),
+            Phase::Waiting { .. } | Phase::Live(_) | Phase::Ended { .. } => false,
+        };
+        let held: Vec<JobId> =
+            self.state.jobs.iter().filter(|(_, job)| is_old(job)).map(|(id, _)| *id).collect();
+        for job in held {
+            let reason = String::from("held long enough");
+            let command = if self.random.one_in(2) {
+                Command::Cancel(Cancel { job, is_now: false, reason })
+            } else {
+                Command::Release(JobWord { job, reason })
+            };
+            let _ = self.ask(person("ada"), command);
         }
     }
 
