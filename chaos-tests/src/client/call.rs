@@ -122,16 +122,19 @@ impl Client {
         let first = self.at.load(Ordering::Relaxed);
         let mut places = (0..self.replicas.len()).map(|step| (first + step) % self.replicas.len());
         let mut asked = FuturesUnordered::new();
-        let mut last = String::new();
+        let (mut last, mut refused) = (String::new(), None);
         loop {
             if asked.is_empty() {
+                if let Some(failed) = refused {
+                    return Err(Tried::Refused(failed));
+                }
                 let Some(n) = places.next() else { return Err(Tried::Again(last)) };
                 asked.push(self.ask_one(n, call));
             }
             let tried = tokio::select! {
                 Some(tried) = asked.next() => tried,
                 () = sleep(SLOW) => {
-                    if let Some(n) = places.next() {
+                    if refused.is_none() && let Some(n) = places.next() {
                         asked.push(self.ask_one(n, call));
                     }
                     continue;
@@ -139,7 +142,9 @@ impl Client {
             };
             match tried {
                 Err(Tried::Again(why)) => last = why,
-                answered => return answered,
+                // What one replica refuses, another that was asked too may still do.
+                Err(Tried::Refused(failed)) => refused = Some(failed),
+                Ok(answer) => return Ok(answer),
             }
         }
     }

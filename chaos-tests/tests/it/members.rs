@@ -117,7 +117,11 @@ fn at_least_three(lab: &mut Lab) -> Result<()> {
 /// Removes the replica at a place, which then ends by itself and says why.
 fn remove(lab: &mut Lab, at: usize) -> Result<()> {
     let number = number(lab, at);
-    lab.bursar(&["cluster", "member", "remove", &format!("r{number}"), "--yes"]).ok();
+    // While the others have only just come, too few of them may answer: it is refused, and nothing is done.
+    until("the replica can go", || {
+        let said = lab.bursar(&["cluster", "member", "remove", &format!("r{number}"), "--yes"]);
+        Some(said).filter(|said| said.code == 0)
+    });
     let mut gone = lab.replicas.remove(at);
     let process = gone.process.as_mut().context("it runs")?;
     let ended = process.wait_end();

@@ -153,16 +153,20 @@ impl Client {
         let first = self.at.load(Ordering::Relaxed);
         let mut places = (0..self.replicas.len()).map(|step| (first + step) % self.replicas.len());
         let (mut nobody, mut not_now, mut waiting) = (String::new(), None, None);
+        let mut refused = None;
         let mut asked = FuturesUnordered::new();
         loop {
             if asked.is_empty() {
+                if let Some(failure) = refused {
+                    return Round::Refused(failure);
+                }
                 let Some(n) = places.next() else { break };
                 asked.push(self.ask_one(n, call, within, deadline));
             }
             let tried = tokio::select! {
                 Some(tried) = asked.next() => tried,
                 () = sleep(SLOW) => {
-                    if let Some(n) = places.next() {
+                    if refused.is_none() && let Some(n) = places.next() {
                         asked.push(self.ask_one(n, call, within, deadline));
                     }
                     continue;
@@ -173,7 +177,9 @@ impl Client {
                 Round::NotNow(why) => not_now = Some(why),
                 // One that is about to join, or to be founded: the others may know more.
                 Round::Refused(failure) if failure.code == WAITING => waiting = Some(failure),
-                last @ (Round::Answered(_) | Round::Refused(_)) => return last,
+                // What one replica refuses, another that was asked too may still do.
+                Round::Refused(failure) => refused = Some(failure),
+                answered @ Round::Answered(_) => return answered,
             }
         }
         match (not_now, waiting) {
