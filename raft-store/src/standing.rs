@@ -65,6 +65,8 @@ pub(crate) struct Standing {
     others: Mutex<Others>,
     /// Where what is remembered is kept; a modelled replica has no directory.
     dir: Mutex<Option<PathBuf>>,
+    /// Held while what is remembered is written: on a disk that stands still one writer waits, not one a second.
+    saving: Mutex<()>,
     /// Who has greeted this process: nobody else is answered.
     met: Mutex<BTreeSet<ReplicaId>>,
     /// The newest entry with members, this replica among them, that its log holds.
@@ -76,6 +78,8 @@ pub(crate) struct Standing {
 struct Others {
     held: BTreeMap<ReplicaId, Held>,
     has_changed: bool,
+    /// Whether the last writing failed: that is said once.
+    has_failed: bool,
 }
 
 impl Default for Standing {
@@ -84,6 +88,7 @@ impl Default for Standing {
             own: Mutex::default(),
             others: Mutex::default(),
             dir: Mutex::default(),
+            saving: Mutex::default(),
             met: Mutex::default(),
             member_by: Mutex::default(),
             removed_by: watch::Sender::new(None),
@@ -109,9 +114,10 @@ impl Standing {
         *lock(&self.dir) = Some(dir.to_owned());
     }
 
-    /// Writes down what is remembered, if it has changed. Disk work.
+    /// Writes down what is remembered, if it has changed and nobody is writing it. Disk work.
     pub(crate) fn save(&self) {
         let Some(dir) = lock(&self.dir).clone() else { return };
+        let Ok(_turn) = self.saving.try_lock() else { return };
         let held = {
             let mut others = lock(&self.others);
             if !std::mem::take(&mut others.has_changed) {
@@ -119,9 +125,14 @@ impl Standing {
             }
             others.held.clone()
         };
-        if let Err(cause) = remembered::store(&dir, &held) {
-            lock(&self.others).has_changed = true;
-            tracing::warn!("what is remembered of the other replicas could not be written: {cause}");
+        let stored = remembered::store(&dir, &held);
+        let mut others = lock(&self.others);
+        let was_failing = std::mem::replace(&mut others.has_failed, stored.is_err());
+        if let Err(cause) = stored {
+            others.has_changed = true;
+            if !was_failing {
+                tracing::warn!("what is remembered of the other replicas could not be written: {cause}");
+            }
         }
     }
 

@@ -221,8 +221,9 @@ impl Inner {
     /// Writes down what is remembered of the others.
     async fn save_remembered(&self) {
         let links = Arc::clone(&self.links);
-        // A panic of it would be ours: nothing in it does.
-        let _ = tokio::task::spawn_blocking(move || links.standing().save()).await;
+        // A disk that stands still must not hold up the end; a little less is remembered then.
+        let saving = tokio::task::spawn_blocking(move || links.standing().save());
+        let _ = tokio::time::timeout(FLUSH_LIMIT, saving).await;
     }
 
     fn data_dir(&self) -> &Path {

@@ -228,6 +228,31 @@ async fn a_power_cut_at_any_point_of_a_change_leaves_members_that_are_old_half_d
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_answers_nobody_who_has_not_said_what_it_remembers_of_it() {
+    use crate::transport::Purpose;
+    use crate::transport::wire::{Parties, ReadIndexRequest};
+
+    let _turn = TURN.lock().await;
+    let (nodes, leader) = cluster().await;
+    let own = nodes[leader].replica.identity().expect("it is a member");
+    // As after a restart of the other end: the connection is there, and nobody has greeted on it.
+    let parties = Parties { cluster: own.cluster, from: ReplicaId::new(77), to: own.replica };
+    let link = nodes[leader].replica.inner.links.get(own.replica, &nodes[leader].addr, Purpose::Control);
+    let link = link.expect("it is an address");
+    let ask = async || {
+        let request = ReadIndexRequest { address: parties.address() };
+        link.stranger().read_index(request).await.map(|_| ()).map_err(|status| status.code())
+    };
+    assert_eq!(ask().await, Err(tonic::Code::FailedPrecondition));
+    // It is told what its members are; that 77 is none of them is for 77 to judge.
+    link.greet(parties).await.expect("it remembers nothing that the other lacks");
+    assert_eq!(ask().await, Ok(()));
+    for node in &nodes {
+        node.replica.shutdown().await;
+    }
+}
+
 /// Set for the child of the test below.
 const DEAD_CORE: &str = "RAFT_STORE_DEAD_CORE";
 
