@@ -327,12 +327,25 @@ pub(super) fn random_hex() -> Result<String, getrandom::Error> {
     Ok(format!("{:016x}", getrandom::u64()?))
 }
 
+/// How long a starting agent waits for its predecessor to be really gone: a child that one forked as it died holds the
+/// lock too, until it has become the other program.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 fn take_lock(config: &Config) -> Result<File, Error> {
     let path = config.data.join("agent.lock");
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).open(&path).map_err(failed("open", &path))?;
-    sys::lock(file.as_raw_fd()).map_err(|_| Error::InUse(config.data.clone()))?;
-    Ok(file)
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match sys::lock(file.as_raw_fd()) {
+            Ok(()) => return Ok(file),
+            Err(cause) if cause.kind() != std::io::ErrorKind::WouldBlock => {
+                return Err(failed("lock", &path)(cause));
+            }
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            Err(_) => return Err(Error::InUse(config.data.clone())),
+        }
+    }
 }
 
 /// Reads this data directory's own random name, made at its first use.

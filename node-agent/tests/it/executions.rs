@@ -218,3 +218,23 @@ fn one_agent_works_in_a_data_directory() {
     let second = Executor::open(node.config());
     assert!(matches!(second.err(), Some(Error::InUse(_))));
 }
+
+#[test]
+fn an_agent_waits_for_the_last_traces_of_its_predecessor() {
+    let mut node = Node::new();
+    node.stop_agent();
+    // What a child that was forked as its agent died still holds, until it has become the other program.
+    let held = std::fs::File::open(node.config().data.join("agent.lock")).expect("the lock's file");
+    held.lock().expect("it is free");
+    let (trying, tries) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let config = node.config();
+        let restarted = scope.spawn(move || {
+            trying.send(()).expect("somebody listens");
+            Executor::open(config)
+        });
+        tries.recv().expect("it is about to try");
+        drop(held);
+        restarted.join().expect("no panic").expect("the directory opens");
+    });
+}

@@ -23,7 +23,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this test has a path");
     let deps = test.parent().expect("it lies in a directory");
-    deps.with_file_name("examples").join(name)
+    let program = deps.with_file_name("examples").join(name);
+    assert!(
+        program.exists(),
+        "{} is not built: cargo builds examples without --test only",
+        program.display()
+    );
+    program
 }
 
 /// The pause between two looks of a test that must not block its thread.
