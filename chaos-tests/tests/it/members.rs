@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use chaos_tests::disk::copy_tree;
 use chaos_tests::lab::{ADMIN, Gate, Identity, Lab, Said, alive, kill, until};
 use serde_json::Value;
 
@@ -244,20 +245,6 @@ pub fn leadership_moves_on_a_word_and_a_replica_that_is_needed_is_not_ok_to_stop
     Ok(())
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &target)?;
-        } else if entry.file_name() != "reserve" {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
-}
-
 /// Rebuilds the replica at a place by the one command that its own message names, and starts it again.
 fn rebuild(lab: &mut Lab, at: usize) -> Result<()> {
     let before = voters(lab);
@@ -310,7 +297,7 @@ pub fn wiped_or_old_copy_of_a_replica_takes_no_part_under_its_old_number(lab: &m
     let parts = lab.parts.clone();
     lab.replicas[back].stop();
     let (data, old) = (lab.replicas[back].data.clone(), lab.folder().join("old-copy"));
-    copy(&data, &old)?;
+    copy_tree(&data, &old)?;
     lab.replicas[back].start(&parts)?;
     for _ in 0..5 {
         let (job, gate) = lab.submit_gated("ana", &["--budget", "a", "--min-runtime", "1m"])?;

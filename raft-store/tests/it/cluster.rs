@@ -1,5 +1,6 @@
 //! Replicas in this process, each with its own directory, listener and connections.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -207,5 +208,19 @@ pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T
             return found;
         }
         pause(what, deadline).await;
+    }
+}
+
+/// Copies a data directory, but for the reserve: its bytes say nothing.
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory");
+    for file in fs::read_dir(from).expect("a directory") {
+        let file = file.expect("an entry");
+        let target = to.join(file.file_name());
+        if file.file_type().expect("a type").is_dir() {
+            copy(&file.path(), &target);
+        } else if file.file_name() != "reserve" {
+            fs::copy(file.path(), target).expect("a copy");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use raft_store::{Replica, open};
 
-use crate::cluster::{Cluster, config};
+use crate::cluster::{Cluster, config, copy};
 use crate::register::Register;
 
 const WRITES: u64 = 80;
@@ -18,19 +18,6 @@ async fn written() -> Cluster {
     }
     cluster.stop().await;
     cluster
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a directory");
-    for file in fs::read_dir(from).expect("a directory") {
-        let file = file.expect("an entry");
-        let target = to.join(file.file_name());
-        if file.file_type().expect("a type").is_dir() {
-            copy(&file.path(), &target);
-        } else if file.file_name() != "reserve" {
-            fs::copy(file.path(), target).expect("a copy");
-        }
-    }
 }
 
 /// Opens a damaged copy: it is refused, or nothing is missing.

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 
 use raft_store::{Replica, ReplicaId, Role, change, open};
 
-use crate::cluster::{Cluster, Node, config, eventually, fresh_id};
+use crate::cluster::{Cluster, Node, config, copy, eventually, fresh_id};
 use crate::register::Register;
 
 fn id(number: u64) -> ReplicaId {
@@ -372,19 +371,6 @@ async fn who_is_a_member_comes_with_a_snapshot() {
     voters(&cluster, &wanted).await;
     assert_eq!(cluster.get(away, "k79").await.as_deref(), Some("1"));
     cluster.stop().await;
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a directory");
-    for file in fs::read_dir(from).expect("a directory") {
-        let file = file.expect("an entry");
-        let target = to.join(file.file_name());
-        if file.file_type().expect("a type").is_dir() {
-            copy(&file.path(), &target);
-        } else if file.file_name() != "reserve" {
-            fs::copy(file.path(), target).expect("a copy");
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,44 +5,22 @@ use std::path::PathBuf;
 
 use proto::history::v1::Record;
 use proto::v1;
-use proto::v1::setup_client::SetupClient;
 use scheduler_core::id::{JobId, LogIndex};
 use server::history::{self, Direction, Query, Wants};
 use server::{Config, Shared};
 use xtask::ClusterLock;
 
-use crate::support::{ADMIN, Lab, alone, channel, hash, until, with_token};
+use crate::support::{Lab, alone, hash, until};
 
 const ALL: Wants = Wants { audit: true, events: true, jobs: true, bills: true };
 
 /// Three replicas with small segments, whose ended jobs leave state at once.
 async fn lab(lock: ClusterLock, change: impl Fn(&mut Config)) -> Lab {
-    let lab = Lab::waiting_with(lock, 3, |config| {
+    let small = |config: &mut Config| {
         (config.snapshot_every, config.history_window) = (16, 16);
         change(config);
-    })
-    .await;
-    let mut client = SetupClient::new(channel(lab.configs[0].listen).await);
-    let founders = lab.configs.iter().map(|config| v1::Founder {
-        peer: config.peer_listen.to_string(),
-        client: config.listen.to_string(),
-    });
-    let request = v1::FoundRequest {
-        founders: founders.collect(),
-        root: "lab".into(),
-        admin: "root-admin".into(),
-        admin_token_hash: hash(ADMIN),
-        admin_account: "nobody".into(),
-        allow_simulated: true,
-        settings_ms: [("beat".to_owned(), 200), ("keep_ended".to_owned(), 50)].into(),
     };
-    client.found(with_token(request, &lab.setup_secret(0))).await.unwrap();
-    let admin = lab.client(0, ADMIN).await;
-    for user in ["ana", "ben"] {
-        admin.add_principal(user).await;
-    }
-    admin.apply_tree().await;
-    lab
+    Lab::founded_as(lock, &[("keep_ended", 50)], small).await
 }
 
 /// Submits jobs and cancels them; they leave state with the entries that follow. Returns their numbers.
