@@ -32,10 +32,10 @@ const AWAY: Duration = Duration::from_secs(20);
 pub enum Action {
     /// Let replicas join: each gets everything first, then all of them vote
     #[command(after_help = "Example, from one replica to three:\n  \
-        bursar server -c /etc/bursar/server.toml     on each of the two new machines, empty data directories\n  \
+        bursar server -c /etc/bursar/server.toml     (on each of the two new machines)\n  \
         bursar cluster member add 127.0.0.1:7410 127.0.0.1:7420\n\n\
-        A call that was cut off can be repeated: it goes on where it was. Several at once vote at the same moment, \
-        so\n  that no single one is needed meanwhile.")]
+        A call that was cut off can be repeated: it goes on where it was. Several at once vote at the same moment, so \
+        that no single one is needed meanwhile.")]
     Add {
         /// Where the new replica listens for clients; or, if that cannot be reached from here, CLIENT,PEER
         #[arg(required = true, value_name = "ADDRESS")]

@@ -41,7 +41,7 @@ const LOG: &str = "rebuild.log";
     bursar server rebuild -c /etc/bursar/server.toml\n  \
     systemctl start bursar-server\n\n\
     Takes the flags that `bursar server` is started with. The old data is kept in DIR/kept-1; when you are sure \
-    that\n  nobody needs it, delete it. A rebuild that was cut off goes on with the same command.\n\
+    that nobody needs it, delete it. A rebuild that was cut off goes on with the same command.\n\
     Needs an operator's token, and a majority of the replicas without this one.")]
 pub struct Args {
     /// How it is started.

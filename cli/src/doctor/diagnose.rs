@@ -9,8 +9,6 @@ use super::gather::Gathered;
 use crate::form::duration;
 use crate::form::text::thousands;
 
-/// Wall clocks that are further apart than this are one too many.
-const CLOCKS_APART_MS: u64 = 2_000;
 /// A replica further behind than this is no help when another is lost.
 const BEHIND: u64 = 1_000;
 /// A log this long since its last snapshot is slow to start from.
@@ -171,7 +169,6 @@ fn replicas(gathered: &Gathered, view: &ClusterView, out: &mut Findings) {
         let says = "a change of who votes is half done; the leader ends it by itself";
         out.add((Severity::Warning, "cluster.changing"), "cluster", says, "bursar cluster status");
     }
-    clocks(view, out);
     digests(view, out);
 }
 
@@ -257,19 +254,6 @@ fn digests(view: &ClusterView, out: &mut Findings) {
     }
 }
 
-fn clocks(view: &ClusterView, out: &mut Findings) {
-    let walls = view.replicas.iter().filter_map(|one| Some((one.wall_at?, one.replica)));
-    let (first, last) = (walls.clone().min(), walls.max());
-    if let (Some((early, slow)), Some((late, fast))) = (first, last)
-        && late - early > CLOCKS_APART_MS
-    {
-        let apart = duration::long(late - early);
-        let says = format!("the clocks of r{slow} and r{fast} are {apart} apart");
-        let fix = "set both machines' clocks by NTP (chronyc tracking); cluster time itself does not jump";
-        out.add((Severity::Warning, "cluster.clocks"), "cluster", says, fix);
-    }
-}
-
 /// What is wrong with the control plane as a whole.
 fn cluster(view: &ClusterView, out: &mut Findings) {
     if let Some(what) = &view.safe_mode {
@@ -278,7 +262,8 @@ fn cluster(view: &ClusterView, out: &mut Findings) {
         out.add((Severity::Error, "cluster.safe-mode"), "cluster", says, fix);
     }
     let idle: u32 = view.pools.iter().map(|pool| pool.idle).sum();
-    let age = view.last_plan.as_deref().and_then(age_ms);
+    let now = view.as_of.as_ref().map_or(0, |as_of| as_of.time_at);
+    let age = view.last_plan_at.map(|at| now.saturating_sub(at));
     if let Some(age) = age.filter(|age| view.jobs_waiting > 0 && idle > 0 && *age > PLAN_OLD_MS) {
         let says = format!(
             "{} jobs wait, {idle} GPUs are idle, and the last plan is {} old",
@@ -305,13 +290,6 @@ fn alarms(gathered: &Gathered, view: &ClusterView, out: &mut Findings) {
     for alarm in view.alarms.iter().filter(|alarm| !of_replica(alarm) && !of_node(alarm)) {
         out.add((Severity::Warning, "cluster.alarm"), "cluster", alarm.as_str(), fix_of(alarm));
     }
-}
-
-/// Reads the age of a plan, as `12.3 s ago: …`.
-fn age_ms(said: &str) -> Option<u64> {
-    let (number, _) = said.split_once(" s ago")?;
-    let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
-    Some(whole.parse::<u64>().ok()?.checked_mul(1000)? + tenths.parse::<u64>().ok()?.checked_mul(100)?)
 }
 
 /// What is wrong with nodes.
@@ -373,7 +351,7 @@ fn one_node(node: &NodeView, is_fresh: bool, out: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
-    use proto::v1::{HelloReply, PoolView};
+    use proto::v1::{AsOf, HelloReply, PoolView};
 
     use super::super::gather::Reached;
     use super::*;
@@ -441,12 +419,6 @@ mod tests {
             ),
             (
                 with(|view| {
-                    (view.replicas[1].wall_at, view.replicas[2].wall_at) = (Some(1_000), Some(9_000));
-                }),
-                "cluster.clocks",
-            ),
-            (
-                with(|view| {
                     view.replicas[1].digest = Some("aa".into());
                     view.replicas[2].digest = Some("bb".into());
                 }),
@@ -460,7 +432,8 @@ mod tests {
             (
                 with(|view| {
                     view.jobs_waiting = 3;
-                    view.last_plan = Some("312.4 s ago: 0 starts, took 2 ms".into());
+                    view.last_plan_at = Some(1_000);
+                    view.as_of = Some(AsOf { time_at: 313_400, ..AsOf::default() });
                     view.pools = vec![PoolView { idle: 4, ..PoolView::default() }];
                 }),
                 "cluster.planning",

@@ -8,7 +8,6 @@ use scheduler_core::command::Command;
 use scheduler_core::principal::Actor;
 use tonic::{Request, Status};
 
-use crate::clock::wall;
 use crate::shared::{self, Shared, VERSION};
 use crate::views::cluster::{self, Gathered};
 use crate::write::{mark, write};
@@ -71,6 +70,7 @@ pub fn standing(shared: &Shared) -> v1::StandingReply {
             let age = shared.clock.roughly().since(*at).as_millis();
             format!("{}.{} s ago: {said}", age / 1000, age % 1000 / 100)
         }),
+        last_plan_at: shared.last_plan.borrow().as_ref().map(|(at, _)| at.as_millis()),
         cluster_time_at: shared.clock.now().map(|now| now.as_millis()),
         entry_at: view.state.meta.time.as_millis(),
         time_alarms: shared.clock.walls().alarms.iter().map(ToString::to_string).collect(),
@@ -90,7 +90,6 @@ pub fn standing(shared: &Shared) -> v1::StandingReply {
         quorum_ack_ms: log.quorum_ack_ms,
         peers: log.peers.iter().map(peer).collect(),
         alarms,
-        wall_at: wall().as_millis(),
         is_short_of_disk: shared.disk.shortage().is_some(),
     }
 }

@@ -47,6 +47,7 @@ pub fn view(scene: Scene<'_>, gathered: &Gathered) -> v1::ClusterView {
         jobs_running: running,
         term: gathered.standing.term,
         last_plan: of_leader.and_then(|reply| reply.last_plan.clone()),
+        last_plan_at: of_leader.and_then(|reply| reply.last_plan_at),
         simulated_allowed: meta.settings.allow_simulated,
         digest: digest(state),
         alarms,

@@ -231,7 +231,6 @@ pub fn view(member: &Member, gathered: &Gathered) -> v1::ReplicaView {
         snapshot_sent: known.and_then(|known| known.snapshot_sent),
         snapshot_parts: known.and_then(|known| known.snapshot_parts),
         alarms: reply.map(|reply| reply.alarms.clone()).unwrap_or_default(),
-        wall_at: reply.map(|reply| reply.wall_at).filter(|wall| *wall > 0),
         cluster_time_at: reply.and_then(|reply| reply.cluster_time_at),
         digest: reply.map(|reply| reply.digest.clone()),
     }
