@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use raft_store::{ClusterId, Config, Member, PeerSecret, Replica, ReplicaId, Timing, open, propose};
+use raft_store::{Answer, ClusterId, Config, Member, PeerSecret, Replica, ReplicaId, Timing, open, propose};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -159,19 +159,9 @@ impl Cluster {
 
     /// Writes until some replica acknowledges; a write without an answer is made again.
     pub async fn set(&self, name: &str, value: &str) -> u64 {
-        let deadline = Instant::now() + DEADLINE;
-        loop {
-            let live = self.nodes.iter().filter(|node| node.live.is_some());
-            for node in live.filter(|node| node.replica().status().is_leader()) {
-                match node.replica().propose(set(name, value)).await {
-                    Ok(answer) => return answer.index,
-                    Err(propose::Error::NotLeader { .. } | propose::Error::Unknown { .. }) => {}
-                    Err(error) => panic!("a write failed: {error}"),
-                }
-            }
-            assert!(Instant::now() < deadline, "no replica took the write in time");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let live = self.nodes.iter().filter(|node| node.live.is_some());
+        let replicas: Vec<_> = live.map(|node| node.replica().clone()).collect();
+        write(&replicas, name, value).await.0.index
     }
 
     /// Reads through one replica, linearizably.
@@ -191,6 +181,24 @@ impl Cluster {
         for node in &mut self.nodes {
             node.stop().await;
         }
+    }
+}
+
+/// Writes through whichever of `replicas` leads until one acknowledges; says too whether an earlier try may have held.
+pub async fn write(replicas: &[Replica], name: &str, value: &str) -> (Answer, bool) {
+    let deadline = Instant::now() + DEADLINE;
+    let mut may_have_held = false;
+    loop {
+        for replica in replicas.iter().filter(|replica| replica.status().is_leader()) {
+            match replica.propose(set(name, value)).await {
+                Ok(answer) => return (answer, may_have_held),
+                Err(propose::Error::NotLeader { .. } | propose::Error::Unknown { .. }) => {
+                    may_have_held = true
+                }
+                Err(error) => panic!("a write failed: {error}"),
+            }
+        }
+        pause("no replica took the write", deadline).await;
     }
 }
 

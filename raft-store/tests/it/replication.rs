@@ -2,7 +2,7 @@
 
 use raft_store::{Role, propose};
 
-use crate::cluster::{Cluster, Node, eventually};
+use crate::cluster::{Cluster, Node, eventually, write};
 use crate::register::set;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -172,15 +172,19 @@ async fn a_stopped_replica_leaves_no_call_open() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_writers_each_get_their_own_answer() {
     let mut cluster = Cluster::founded(3, 1_000_000).await;
-    let leader = cluster.leader().await;
-    let replica = cluster.nodes[leader].replica().clone();
+    cluster.leader().await;
+    let replicas: Vec<_> = cluster.nodes.iter().map(|node| node.replica().clone()).collect();
     let writers = (0..64).map(|writer| {
-        let replica = replica.clone();
+        let replicas = replicas.clone();
         tokio::spawn(async move {
             for round in 0..10 {
-                let answer = replica.propose(set(&format!("w{writer}"), &round.to_string())).await;
-                let expected = if round == 0 { String::new() } else { (round - 1).to_string() };
-                assert_eq!(answer.expect("the leader stays").bytes, expected.into_bytes());
+                let (answer, was_asked_before) =
+                    write(&replicas, &format!("w{writer}"), &round.to_string()).await;
+                let answer = String::from_utf8(answer.bytes).expect("text");
+                let before = if round == 0 { String::new() } else { (round - 1).to_string() };
+                // A loaded machine may change its leader; the first try may have held, then the second found its value.
+                let is_own = answer == before || was_asked_before && answer == round.to_string();
+                assert!(is_own, "writer {writer} got {answer:?} in round {round}");
             }
         })
     });
