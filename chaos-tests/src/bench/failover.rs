@@ -1,7 +1,6 @@
 //! Leaders killed, one after the other.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -9,16 +8,12 @@ use rustix::process::Signal;
 
 use super::load::{self, Clock};
 use super::rows::{Figures, quantile};
+use super::writers::{WRITERS, Writers};
 use crate::client::{Client, Failed, job, script};
 use crate::lab::{ADMIN, DEADLINE, Lab, Plan, Timing, alive, send, try_until};
 
-/// Between two writes of a client that writes throughout.
-const PACE: Duration = Duration::from_millis(20);
-/// Clients that write throughout.
-const WRITERS: usize = 4;
-
-/// Kills the leader `rounds` times and measures until the next write is acknowledged; then stops and hands over a
-/// quarter as often.
+/// Kills the leader `rounds` times and measures until the next write is acknowledged; then stops the leader's process
+/// a quarter as often, and as often lets it hand over.
 ///
 /// # Errors
 /// When the cluster does not start, or a round does not end.
@@ -56,6 +51,13 @@ pub fn failover(figures: &mut Figures, rounds: usize) -> Result<()> {
             Err(error) => failed.push(error),
         }
     }
+    let mut hand_overs = Vec::new();
+    for _ in 0..rounds.div_ceil(4) {
+        match one_hand_over(&lab, &probe, &clock)? {
+            Ok(took) => hand_overs.push(took),
+            Err(error) => failed.push(error),
+        }
+    }
     let others = writers.end(&lab)?;
     let count = |n: usize| u32::try_from(n).map_or(f64::INFINITY, f64::from);
     figures.add("leaders killed", count(rounds), "count");
@@ -65,6 +67,9 @@ pub fn failover(figures: &mut Figures, rounds: usize) -> Result<()> {
     figures.add("leaders stopped (SIGSTOP)", count(stops.len()), "count");
     figures.add("leader stopped to next acknowledged write, p50", quantile(&stops, 50), "ms");
     figures.at_most("leader stopped to next acknowledged write, p99", quantile(&stops, 99), "ms", 1_500.0);
+    figures.add("planned hand-overs", count(hand_overs.len()), "count");
+    figures.add("longest write across a hand-over, p50", quantile(&hand_overs, 50), "ms");
+    figures.at_most("longest write across a hand-over, p99", quantile(&hand_overs, 99), "ms", 100.0);
     figures.at_most("leader killed to agent linked again, p99", quantile(&links, 99), "ms", 10_000.0);
     figures.at_most("failed calls", count(failed.len() + others.failed), "count", 0.0);
     figures.add("writes acknowledged meanwhile", count(others.acknowledged), "count");
@@ -116,6 +121,38 @@ fn one_stop(lab: &Lab, probe: &Client, clock: &Clock) -> Result<Result<Duration,
     Ok(write)
 }
 
+/// Lets the leader hand over while a client writes, one call after the other, until one that began with the next leader
+/// is acknowledged; returns the longest.
+fn one_hand_over(lab: &Lab, probe: &Client, clock: &Clock) -> Result<Result<Duration, Failed>> {
+    let admin = lab.client(ADMIN)?;
+    lab.block_on(async {
+        let mut moves = pin!(admin.transfer_leader());
+        let (mut longest, mut is_over) = (Duration::ZERO, false);
+        loop {
+            let began_after = is_over;
+            let request = clock.request(job("probe", "a", 1, 0), script("true"))?;
+            let began = Instant::now();
+            let mut write = pin!(probe.submit(&request));
+            let written = loop {
+                tokio::select! {
+                    written = &mut write => break written,
+                    moved = &mut moves, if !is_over => match moved {
+                        Ok(_) => is_over = true,
+                        Err(error) => return Ok(Err(error)),
+                    }
+                }
+            };
+            if let Err(error) = written {
+                return Ok(Err(error));
+            }
+            longest = longest.max(began.elapsed());
+            if began_after {
+                return Ok(Ok(longest));
+            }
+        }
+    })
+}
+
 /// Waits until a replica has what the others have.
 fn caught_up(lab: &Lab, client: &Client, replica: usize) -> Result<()> {
     let caught_up = try_until(DEADLINE, || {
@@ -124,55 +161,4 @@ fn caught_up(lab: &Lab, client: &Client, replica: usize) -> Result<()> {
         (own + 50 >= newest).then_some(())
     });
     caught_up.context("a replica does not catch up")
-}
-
-/// Clients that write all the time.
-struct Writers {
-    is_over: Arc<AtomicBool>,
-    acknowledged: Arc<AtomicUsize>,
-    failed: Arc<AtomicUsize>,
-    tasks: Vec<tokio::task::JoinHandle<Result<()>>>,
-}
-
-/// What they saw.
-struct Wrote {
-    acknowledged: usize,
-    failed: usize,
-}
-
-impl Writers {
-    fn start(lab: &Lab) -> Result<Self> {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let (acknowledged, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let mut tasks = Vec::new();
-        for n in 0..WRITERS {
-            let client = lab.client(&load::caller(n))?.from_replica(n);
-            let clock = lab.block_on(Clock::read(&client))?;
-            let (is_over, acknowledged, failed) =
-                (Arc::clone(&is_over), Arc::clone(&acknowledged), Arc::clone(&failed));
-            tasks.push(lab.handle().spawn(async move {
-                while !is_over.load(Ordering::Relaxed) {
-                    match client.submit(&clock.request(job("write", "a", 1, 0), script("true"))?).await {
-                        Ok(_) => acknowledged.fetch_add(1, Ordering::Relaxed),
-                        Err(error) => {
-                            eprintln!("failed: {error}");
-                            failed.fetch_add(1, Ordering::Relaxed)
-                        }
-                    };
-                    tokio::time::sleep(PACE).await;
-                }
-                Ok(())
-            }));
-        }
-        Ok(Self { is_over, acknowledged, failed, tasks })
-    }
-
-    fn end(self, lab: &Lab) -> Result<Wrote> {
-        self.is_over.store(true, Ordering::Relaxed);
-        for task in self.tasks {
-            lab.block_on(task).context("a writer ended")??;
-        }
-        let wrote = |count: &AtomicUsize| count.load(Ordering::Relaxed);
-        Ok(Wrote { acknowledged: wrote(&self.acknowledged), failed: wrote(&self.failed) })
-    }
 }

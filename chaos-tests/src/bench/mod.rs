@@ -15,6 +15,7 @@ mod scripted;
 mod start;
 mod state;
 mod submit;
+mod writers;
 
 pub use churn::churn;
 pub use failover::failover;

@@ -291,6 +291,15 @@ impl Client {
         self.ask(|mut control| async move { control.cluster_status(request).await }).await
     }
 
+    /// Hands leadership over to the replica that has most of the log.
+    ///
+    /// # Errors
+    /// When no replica did it in time.
+    pub async fn transfer_leader(&self) -> Result<v1::TransferLeaderReply, Failed> {
+        let request = v1::TransferLeaderRequest { to: None };
+        self.ask(|mut control| async move { control.transfer_leader(request).await }).await
+    }
+
     /// Reads what one replica has, as it is.
     ///
     /// # Errors
