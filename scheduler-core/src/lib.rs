@@ -31,6 +31,8 @@ pub mod job;
 pub mod leader;
 pub mod ledger;
 pub mod lifecycle;
+#[doc(hidden)]
+pub mod mutant;
 pub mod node;
 pub mod plan;
 pub mod principal;

@@ -13,6 +13,7 @@ cargo xtask COMMAND
   fix                     format, and apply the lints that can be applied
   ci                      what CI runs: the same, cheap first, then `dev tour`
   bench NAME [--strict]   measure; with --strict a missed target is a failure
+  mutants                 plant mistakes in the planner and the ledger: does a law find each?
 ";
 
 fn main() -> ExitCode {
@@ -33,6 +34,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["check"] => commands::check(),
         ["fix"] => commands::fix(),
         ["ci"] => commands::ci(),
+        ["mutants"] => commands::mutants(),
         ["bench", name] => commands::bench(name, false),
         ["bench", name, "--strict"] | ["bench", "--strict", name] => commands::bench(name, true),
         ["help" | "--help" | "-h"] => {

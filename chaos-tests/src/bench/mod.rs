@@ -8,6 +8,7 @@ mod failover;
 mod load;
 mod memory;
 mod plan;
+mod plan_size;
 mod preempt;
 mod replicate;
 mod rows;

@@ -9,15 +9,16 @@ use scheduler_core::plan::{Links, plan as planned};
 use scheduler_core::queue;
 use scheduler_core::state::State;
 
+use super::plan_size::sizes;
 use super::rows::{Figures, quantile};
 
 /// The laboratory of the planner's own tests.
 #[allow(dead_code, missing_docs, unreachable_pub)]
 #[path = "../../../scheduler-core/tests/it/lab.rs"]
-mod lab;
+pub(super) mod lab;
 
 /// A cluster: its nodes with eight GPUs each, how many jobs wait, what a round may take in ms.
-const SIZES: [(usize, usize, f64); 2] = [(128, 10_000, 5.0), (1_250, 100_000, 50.0)];
+const SIZE: (usize, usize, f64) = (128, 10_000, 5.0);
 
 /// Whom the waiting jobs may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,23 +61,21 @@ impl Rights {
 /// # Errors
 /// When a plan is not what its scenario makes it.
 pub fn plan(figures: &mut Figures, rounds: usize) -> Result<()> {
-    for (nodes, jobs, target) in SIZES {
-        for (rights, words) in Rights::ALL {
-            let state = cluster(nodes, jobs, rights)?;
-            let links = Links::all_ready(&state);
-            let round = || planned(&state, &links, lab::NOW, Term::new(1)).decisions.len();
-            let decisions = round();
-            let starts = !matches!(rights, Rights::Protected | Rights::None);
-            ensure!((decisions > 0) == starts, "{words}: {decisions} jobs start");
-            let figure = format!("plan round, {nodes} nodes, {jobs} waiting, {words}, p50");
-            figures.at_most(figure, median(rounds, round), "ms", target);
-            figures.add(format!("its decisions, {nodes} nodes, {words}"), decisions_of(decisions)?, "count");
-            if jobs == SIZES[0].1 {
-                let rows = || queue::rows(&state, &links, lab::NOW).len();
-                let figure = format!("queue with {jobs} rows, {nodes} nodes, {words}, p50");
-                figures.at_most(figure, median(rounds.div_ceil(4), rows), "ms", 100.0);
-            }
-        }
+    sizes(figures, rounds)?;
+    let (nodes, jobs, target) = SIZE;
+    for (rights, words) in Rights::ALL {
+        let state = cluster(nodes, jobs, rights)?;
+        let links = Links::all_ready(&state);
+        let round = || planned(&state, &links, lab::NOW, Term::new(1)).decisions.len();
+        let decisions = round();
+        let starts = !matches!(rights, Rights::Protected | Rights::None);
+        ensure!((decisions > 0) == starts, "{words}: {decisions} jobs start");
+        let figure = format!("plan round, {nodes} nodes, {jobs} waiting, {words}, p50");
+        figures.at_most(figure, median(rounds, round), "ms", target);
+        figures.add(format!("its decisions, {nodes} nodes, {words}"), decisions_of(decisions)?, "count");
+        let rows = || queue::rows(&state, &links, lab::NOW).len();
+        let figure = format!("queue with {jobs} rows, {nodes} nodes, {words}, p50");
+        figures.at_most(figure, median(rounds.div_ceil(4), rows), "ms", 100.0);
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::budget::Budget;
 use crate::decision::UseOf;
 use crate::id::{BudgetId, Name};
 use crate::job::Attempt;
+use crate::mutant::{self, Mutant};
 use crate::spec::Tier;
 use crate::table::Table;
 use crate::unit::{ChargeMillis, GpuCount, MilliGpus, Span, Timestamp};
@@ -180,6 +181,7 @@ impl Books {
             }
             match run.aside_until() {
                 None => account.set_aside.unfix(run.rate, run.aside()),
+                Some(_) if mutant::is(Mutant::SetAsideKept) => {}
                 Some(end) => account.set_aside.stop(run.rate, end, now),
             }
         });

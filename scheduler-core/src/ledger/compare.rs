@@ -3,6 +3,7 @@
 use core::cmp::Ordering;
 
 use crate::decision::UseOf;
+use crate::mutant::{self, Mutant};
 
 impl UseOf {
     /// Compares two uses: the lower one is less and goes first; ties by more headroom, then by id. With allocation 0 a
@@ -31,6 +32,7 @@ impl UseOf {
     #[must_use]
     pub fn is_below_by(&self, other: &Self, margin_ppm: u32) -> bool {
         let (mine, theirs) = (self.allocation.get(), other.allocation.get());
+        let margin_ppm = if mutant::is(Mutant::NoMargin) { 0 } else { margin_ppm };
         if mine == 0 || theirs == 0 {
             return mine != 0;
         }

@@ -7,6 +7,7 @@ use crate::decision::{Record, Start, Take};
 use crate::id::{AttemptId, AttemptNo, DecisionId, Generation, JobId, NodeId, Rank};
 use crate::job::{Attempt, Job, Placement, Stop, StopCause, Taken};
 use crate::lifecycle::{book, go, gpu, leaving, need, phase, progress, stop};
+use crate::mutant::{self, Mutant};
 use crate::node::{PORT_FIRST, PORT_LAST};
 use crate::spec::Tier;
 use crate::state::{State, Timer};
@@ -120,7 +121,7 @@ pub fn protection(state: &State, id: JobId, job: &Job) -> Span {
     let terms = &job.terms;
     match terms.tier {
         Tier::Free => Span::ZERO,
-        Tier::Funded if has_run(state, id, job) => {
+        Tier::Funded if has_run(state, id, job) && !mutant::is(Mutant::NoLongerProtection) => {
             let settings = &state.meta.settings;
             let restart = job.progress.usual_restart(settings.restart_guess);
             let interval = job.usual_interval().unwrap_or(Span::ZERO);

@@ -1,12 +1,16 @@
 //! What the core decides, shown through its public face.
 
+mod adversaries;
 mod apply;
 mod cluster_time;
 mod explained;
 mod lab;
 mod leader;
 mod leading;
+mod lessons;
+mod lives;
 mod loop_;
+mod order;
 mod peers;
 mod peers_agents;
 mod plan;
@@ -14,6 +18,7 @@ mod random;
 mod reference;
 mod report;
 mod rounds;
+mod story;
 mod victims;
 mod why;
 mod world;

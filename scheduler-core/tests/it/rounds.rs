@@ -16,6 +16,7 @@ use scheduler_core::unit::{Share, Span};
 
 use crate::random::Random;
 use crate::reference::{Naive, decided};
+use crate::story::plant;
 use crate::world::{REPLICA, TERM, World, launch_failed, name, person, request, tree};
 
 /// Plans and adopts; nothing intervenes, so nothing is dropped, and planning again finds nothing more.
@@ -108,6 +109,7 @@ fn what_is_planned_is_adopted_and_planning_twice_changes_nothing() {
 
 /// A world with the budgets `a` and `b`, of the shares given in percent, `bob` a member of both, and one node.
 pub fn two_budgets(shares: [u32; 2], gpus: u32) -> World {
+    plant();
     let mut world = World::new();
     let base = tree();
     let leaf = |text: &str, percent: u32| TreeNode {

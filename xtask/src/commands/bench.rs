@@ -40,7 +40,7 @@ pub const BENCHES: &[Bench] = &[
         name: "plan",
         package: "chaos-tests",
         program: "bench",
-        measures: "rounds of the planner at 1,024 and 10,000 GPUs, full, with long lines",
+        measures: "rounds of the planner at 1,024, 10,000 and 100,000 GPUs, full, with up to a million jobs waiting",
     },
     Bench {
         name: "preempt",

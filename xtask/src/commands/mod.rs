@@ -4,10 +4,12 @@ mod bench;
 mod check;
 mod dev;
 mod house;
+mod mutants;
 mod step;
 
 pub use bench::{BENCHES, Row, bench, table};
 pub use check::{check, ci, fix};
 pub use dev::dev;
 pub use house::{dependencies, layers, tidy};
+pub use mutants::{PLANTED, Planted, mutants};
 pub use step::{Report, Step};

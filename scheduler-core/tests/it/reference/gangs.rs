@@ -1,0 +1,109 @@
+//! A gang's nodes, as DESIGN 6 has them: one after the other the cheapest besides what leaves already, then whoever can be
+//! left out stays.
+
+use std::collections::BTreeSet;
+
+use scheduler_core::id::{AttemptId, JobId, Name, NodeId};
+use scheduler_core::job::Job;
+use scheduler_core::node::Node;
+
+use super::room::{of_type, slots};
+use super::{Found, Naive, On};
+
+impl Naive {
+    /// Where a gang starts, and who gives way.
+    pub(super) fn gang(&self, id: JobId, job: &Job, pool: &Name) -> Option<(On, Vec<AttemptId>)> {
+        let nodes = self.open(id, job, pool, self.state.meta.settings.grace_max);
+        let wanted = usize::try_from(job.terms.shape.nodes).expect("few nodes");
+        let mut gone: BTreeSet<AttemptId> = BTreeSet::new();
+        let mut chosen: BTreeSet<NodeId> = BTreeSet::new();
+        while chosen.len() < wanted {
+            let mut best: Option<Found> = None;
+            for (node_id, node) in nodes.iter().filter(|(node, _)| !chosen.contains(node)) {
+                for found in self.enough(id, job, pool, (*node_id, node), &gone) {
+                    let is_better = |best: &Found| {
+                        let by_set = || self.cmp_sets(&found.set, &best.set, pool);
+                        let order = found.cost.cmp(&best.cost).then_with(by_set);
+                        order.then(found.open.cmp(&best.open)).then(found.node.cmp(&best.node)).is_lt()
+                    };
+                    if best.as_ref().is_none_or(is_better) {
+                        best = Some(found);
+                    }
+                }
+            }
+            let best = best?;
+            chosen.insert(best.node);
+            gone.extend(best.set);
+        }
+        self.leave_out(job, pool, &nodes, wanted, &mut gone);
+        let mut able: Vec<(usize, NodeId)> = Vec::new();
+        for (node_id, node) in &nodes {
+            if self.holds(job, node, &gone) {
+                able.push((self.comes(job, node, &gone), *node_id));
+            }
+        }
+        able.sort_unstable();
+        let on = able.into_iter().take(wanted).map(|(_, node)| (node, self.first_slots(job, node, &gone)));
+        let on: On = on.collect();
+        let gives = |victim: &AttemptId| {
+            on.iter().any(|(node, _)| {
+                let node = self.state.nodes.get(node).expect("a known node");
+                node.gpus.iter().any(|gpu| gpu.holder == Some(*victim))
+            })
+        };
+        let takes = gone.into_iter().filter(gives).collect();
+        (on.len() == wanted).then_some((on, takes))
+    }
+
+    /// Whoever is not needed stays, the dearest first.
+    fn leave_out(
+        &self,
+        job: &Job,
+        pool: &Name,
+        nodes: &[(NodeId, Node)],
+        wanted: usize,
+        gone: &mut BTreeSet<AttemptId>,
+    ) {
+        let mut dearest: Vec<AttemptId> = gone.iter().copied().collect();
+        dearest.sort_by(|a, b| {
+            let costs = self.cost(*b).cmp(&self.cost(*a));
+            costs.then_with(|| self.cmp_victims(*b, *a, pool))
+        });
+        for victim in dearest {
+            let mut without = gone.clone();
+            without.remove(&victim);
+            let able = nodes.iter().filter(|(_, node)| self.holds(job, node, &without)).count();
+            if able >= wanted {
+                *gone = without;
+            }
+        }
+    }
+
+    /// Whether a node holds a part of the gang once `gone` have left.
+    fn holds(&self, job: &Job, node: &Node, gone: &BTreeSet<AttemptId>) -> bool {
+        let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
+        let left: Vec<AttemptId> = gone.iter().copied().collect();
+        self.comes(job, node, gone) >= wanted && self.cores(job, node) <= self.later_free(node, &left)
+    }
+
+    /// How many GPUs of a node are there for the job once `gone` have left.
+    fn comes(&self, job: &Job, node: &Node, gone: &BTreeSet<AttemptId>) -> usize {
+        self.there(job, node, gone).len()
+    }
+
+    fn there(&self, job: &Job, node: &Node, gone: &BTreeSet<AttemptId>) -> Vec<scheduler_core::id::Slot> {
+        let gives = |holder: AttemptId| gone.contains(&holder) || self.comes_free(holder);
+        of_type(job, node, &slots(node, |gpu| gpu.next.is_none() && gpu.holder.is_none_or(gives)))
+    }
+
+    fn first_slots(
+        &self,
+        job: &Job,
+        node: NodeId,
+        gone: &BTreeSet<AttemptId>,
+    ) -> Vec<scheduler_core::id::Slot> {
+        let record = self.state.nodes.get(&node).expect("a known node");
+        let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
+        self.there(job, record, gone).into_iter().take(wanted).collect()
+    }
+}
