@@ -6,23 +6,24 @@ use prost::Message;
 use scheduler_core::agent::Report;
 use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{
-    AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Command, DrainNode, Entry, Found, IssueJoinToken,
-    JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime, Saved, SetTime, Submit,
+    AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Command, DrainNode, EndGrant, Entry, Found, GrantShare,
+    IssueJoinToken, JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime, Saved, SetTime,
+    Submit,
 };
 use scheduler_core::decision::{Dropped, Plan};
 use scheduler_core::id::{
-    BodyHash, ClusterId, Epoch, JobId, NodeId, ReplicaId, RequestId, Revision, SpecHash, TokenHash,
+    BodyHash, ClusterId, Epoch, GrantId, JobId, NodeId, ReplicaId, RequestId, Revision, SpecHash, TokenHash,
 };
 use scheduler_core::node::Facts;
 use scheduler_core::principal::Actor;
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::Request;
-use scheduler_core::unit::Span;
+use scheduler_core::unit::{Span, Timestamp};
 
 use crate::error::Error;
 use crate::log::v1 as log;
 use crate::log::v1::command::Command as Kind;
-use crate::wire::{Wire, account, fixed, label, moment, name, narrow, required};
+use crate::wire::{Wire, account, fixed, label, moment, name, narrow, required, share};
 
 /// Returns an entry's bytes, as the log holds them.
 #[must_use]
@@ -142,6 +143,10 @@ impl Wire for Command {
                 Kind::Saves(log::Saves { node: node.get(), saves: saves.iter().map(Wire::to_wire).collect() })
             }
             Self::ApplyBudgets(apply) => Kind::ApplyBudgets(apply.to_wire()),
+            Self::Grant(grant) => Kind::Grant(grant.to_wire()),
+            Self::EndGrant(end) => {
+                Kind::EndGrant(log::EndGrant { grant: end.grant.get(), reason: end.reason.clone() })
+            }
             Self::AddPrincipal(add) => Kind::AddPrincipal(add.to_wire()),
             Self::RevokePrincipal { name } => Kind::RevokePrincipal(name.to_string()),
             Self::IssueJoinToken(issue) => Kind::IssueJoinToken(issue.to_wire()),
@@ -181,6 +186,8 @@ impl Wire for Command {
                 saves: m.saves.into_iter().map(Saved::from_wire).collect::<Result<_, _>>()?,
             },
             Kind::ApplyBudgets(apply) => Self::ApplyBudgets(ApplyBudgets::from_wire(apply)?),
+            Kind::Grant(grant) => Self::Grant(GrantShare::from_wire(grant)?),
+            Kind::EndGrant(m) => Self::EndGrant(EndGrant { grant: GrantId::new(m.grant), reason: m.reason }),
             Kind::AddPrincipal(add) => Self::AddPrincipal(AddPrincipal::from_wire(add)?),
             Kind::RevokePrincipal(text) => Self::RevokePrincipal { name: name("name", &text)? },
             Kind::IssueJoinToken(issue) => Self::IssueJoinToken(IssueJoinToken::from_wire(issue)?),
@@ -360,6 +367,32 @@ impl Wire for Cancel {
     }
 }
 
+impl Wire for GrantShare {
+    type Message = log::GrantShare;
+
+    fn to_wire(&self) -> log::GrantShare {
+        log::GrantShare {
+            to: self.to.clone(),
+            from: self.from.clone(),
+            share_ppm: self.share.ppm(),
+            begins_at_ms: self.begins_at.map(Timestamp::as_millis),
+            until_ms: self.until.as_millis(),
+            reason: self.reason.clone(),
+        }
+    }
+
+    fn from_wire(m: log::GrantShare) -> Result<Self, Error> {
+        Ok(Self {
+            to: m.to,
+            from: m.from,
+            share: share("share", m.share_ppm)?,
+            begins_at: m.begins_at_ms.map(moment),
+            until: moment(m.until_ms),
+            reason: m.reason,
+        })
+    }
+}
+
 impl Wire for ApplyBudgets {
     type Message = log::ApplyBudgets;
 
@@ -453,6 +486,7 @@ pub(crate) fn answer_to_wire(answer: &Answer) -> log::Answer {
         Ok(Outcome::Done) => Kind::Done(log::Done {}),
         Ok(Outcome::Submitted { job }) => Kind::Submitted(job.get()),
         Ok(Outcome::BudgetsApplied { revision }) => Kind::BudgetsApplied(revision.get()),
+        Ok(Outcome::Granted { grant }) => Kind::Granted(grant.get()),
         Ok(Outcome::Joined { node }) => Kind::Joined(node.get()),
         Ok(Outcome::Adopted { adopted, dropped }) => Kind::Adopted(log::Adopted {
             adopted: *adopted,
@@ -474,6 +508,7 @@ pub(crate) fn answer_from_wire(m: log::Answer) -> Result<Answer, Error> {
         Kind::Refusal(refusal) => Err(Rejection::from_wire(refusal)?),
         Kind::Done(_) => Ok(Outcome::Done),
         Kind::Submitted(job) => Ok(Outcome::Submitted { job: JobId::new(job) }),
+        Kind::Granted(grant) => Ok(Outcome::Granted { grant: GrantId::new(grant) }),
         Kind::BudgetsApplied(revision) => Ok(Outcome::BudgetsApplied { revision: Revision::new(revision) }),
         Kind::Joined(node) => Ok(Outcome::Joined { node: NodeId::new(node) }),
         Kind::Adopted(m) => {

@@ -2,7 +2,7 @@
 
 use scheduler_core::id::{Label, Name};
 use scheduler_core::principal::AccountName;
-use scheduler_core::unit::{ChargeMillis, Span, Timestamp};
+use scheduler_core::unit::{ChargeMillis, Share, Span, Timestamp};
 
 use crate::error::Error;
 use crate::log::v1 as log;
@@ -55,6 +55,10 @@ pub(crate) fn account(field: &'static str, text: &str) -> Result<AccountName, Er
 pub(crate) fn span(field: &'static str, ms: u64) -> Result<Span, Error> {
     let span = Span::from_millis(ms);
     if span > Span::MAX { Err(Error::bad(field, "longer than ten years")) } else { Ok(span) }
+}
+
+pub(crate) fn share(field: &'static str, ppm: u32) -> Result<Share, Error> {
+    Share::from_ppm(ppm).ok_or_else(|| Error::bad(field, "more than the whole"))
 }
 
 pub(crate) fn moment(ms: u64) -> Timestamp {

@@ -8,14 +8,14 @@ use crate::agent::Report;
 use crate::budget::TreeNode;
 use crate::decision::{Dropped, Plan};
 use crate::id::{
-    AttemptId, BodyHash, ClusterId, Epoch, JobId, Label, LogIndex, Name, NodeId, ReplicaId, RequestId,
-    Revision, SpecHash, TokenHash,
+    AttemptId, BodyHash, ClusterId, Epoch, GrantId, JobId, Label, LogIndex, Name, NodeId, ReplicaId,
+    RequestId, Revision, SpecHash, TokenHash,
 };
 use crate::node::{Facts, Urgency};
 use crate::principal::{AccountName, Actor};
 use crate::settings::Settings;
 use crate::spec::Request;
-use crate::unit::Timestamp;
+use crate::unit::{Share, Timestamp};
 
 /// One entry of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -75,6 +75,10 @@ pub enum Command {
     },
     /// The budget tree becomes this.
     ApplyBudgets(ApplyBudgets),
+    /// A budget gets more share for a time.
+    Grant(GrantShare),
+    /// A grant ends early, or is taken back before it begins.
+    EndGrant(EndGrant),
     /// A new principal.
     AddPrincipal(AddPrincipal),
     /// A principal's token opens nothing any more.
@@ -226,6 +230,32 @@ pub struct ApplyBudgets {
     pub reason: String,
 }
 
+/// More share for a time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct GrantShare {
+    /// The path of the budget that gets it.
+    pub to: String,
+    /// The path of the sibling that gives it; the unassigned part of their parent does if none.
+    pub from: Option<String>,
+    /// How much of the parent.
+    pub share: Share,
+    /// When it begins; at once if none.
+    pub begins_at: Option<Timestamp>,
+    /// When it ends.
+    pub until: Timestamp,
+    /// Why; needed.
+    pub reason: String,
+}
+
+/// The early end of a grant.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EndGrant {
+    /// Which.
+    pub grant: GrantId,
+    /// Why; needed.
+    pub reason: String,
+}
+
 /// A new principal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AddPrincipal {
@@ -311,6 +341,11 @@ pub enum Outcome {
     BudgetsApplied {
         /// Which.
         revision: Revision,
+    },
+    /// A grant was made.
+    Granted {
+        /// Its number.
+        grant: GrantId,
     },
     /// A node joined, or had joined with the same credential.
     Joined {

@@ -54,6 +54,8 @@ number!(/// A leader's epoch in the replicated log.
     Term(u64));
 number!(/// Count of a placement's changes of meaning (run is 1, a stop is more).
     Generation(u32));
+number!(/// A grant of share, from a counter in state, never reused.
+    GrantId(u32));
 number!(/// Version of the budget tree; each accepted edit takes the next.
     Revision(u64));
 

@@ -6,12 +6,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::bill::Bill;
-use crate::budget::Budget;
+use crate::budget::{Budget, Grant};
 use crate::command::Remembered;
 use crate::decision::Record;
 use crate::id::{
-    AttemptId, BudgetId, ClusterId, DecisionId, Epoch, JobId, LogIndex, Name, NodeId, Rank, RequestId,
-    Revision, Slot, SpecHash, Term, TokenHash,
+    AttemptId, BudgetId, ClusterId, DecisionId, Epoch, GrantId, JobId, LogIndex, Name, NodeId, Rank,
+    RequestId, Revision, Slot, SpecHash, Term, TokenHash,
 };
 use crate::job::{Attempt, Job, JobResult};
 use crate::ledger::Books;
@@ -29,6 +29,8 @@ pub struct State {
     pub meta: Meta,
     /// The budget tree.
     pub budgets: Table<BudgetId, Budget>,
+    /// Share that budgets have for a time, those that still count in the window.
+    pub grants: Table<GrantId, Grant>,
     /// Who may ask.
     pub principals: Table<Name, Principal>,
     /// Permissions to join that nobody used yet.
@@ -95,6 +97,8 @@ pub enum Timer {
     JoinToken(TokenHash),
     /// An answer is forgotten.
     Request(RequestId),
+    /// A grant begins, ends, or counts no more.
+    Grant(GrantId),
 }
 
 /// A process that a node reported and nobody placed.
@@ -129,6 +133,8 @@ pub struct Meta {
     pub next_node: NodeId,
     /// The number that the next budget takes.
     pub next_budget: BudgetId,
+    /// The number that the next grant takes.
+    pub next_grant: GrantId,
     /// Version of the budget tree.
     pub tree: Revision,
     /// Why it is in safe mode; none when it is not.

@@ -59,6 +59,12 @@ calls! {
     budget_plan(BudgetPlanRequest) -> BudgetPlanReply;
     /// Makes a tree the present one.
     budget_apply(BudgetApplyRequest) -> BudgetApplyReply;
+    /// Gives a budget more share for a time.
+    budget_grant(BudgetGrantRequest) -> GrantView;
+    /// Ends a grant early.
+    end_budget_grant(EndBudgetGrantRequest) -> GrantView;
+    /// Lists grants.
+    budget_grants(BudgetGrantsRequest) -> GrantList;
     /// Adds a principal.
     add_principal(AddPrincipalRequest) -> AddPrincipalReply;
     /// Reads the principals.

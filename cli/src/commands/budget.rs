@@ -34,6 +34,8 @@ enum Action {
     Plan(Plan),
     /// Make a file's tree the present one
     Apply(Apply),
+    /// Give a budget more share for a time; `grant list` and `grant end` look after them
+    Grant(super::grant::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -71,6 +73,7 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
         Action::Tree { budget, stale } => tree(shell, budget, stale).await,
         Action::Plan(args) => plan(shell, args).await,
         Action::Apply(args) => apply(shell, args).await,
+        Action::Grant(args) => super::grant::run(shell, args).await,
     }
 }
 

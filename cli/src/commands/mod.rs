@@ -30,6 +30,7 @@ pub mod whoami;
 mod drain;
 mod ended;
 mod follow;
+mod grant;
 mod job_word;
 mod member;
 mod node_word;

@@ -21,6 +21,7 @@ pub fn tree(view: &BudgetTreeView, look: &Look) -> String {
     out.push_str(
         "USE = charged / allocated in the window. Lower goes first. Free-tier time is not charged.\n",
     );
+    out.push_str(&granted(view, look));
     let window = duration::long(view.window_ms);
     out.push_str(&format!("Headroom is not saved up: hours leave the window after {window}, used or not.\n"));
     out
@@ -65,7 +66,7 @@ fn rows(pool: &BudgetPoolView, look: &Look) -> String {
         let mut cells = vec![
             if look.is_wide { name } else { cut(&name, 24) },
             if look.is_wide { owner } else { cut(&owner, 10) },
-            gpu_time::percent(row.share_ppm),
+            share(row),
             gpu_time::hours(&usage.allocation_milli_gpu_ms),
             charged,
             gpu_time::usage(usage.use_ppm),
@@ -81,6 +82,23 @@ fn rows(pool: &BudgetPoolView, look: &Look) -> String {
         table.row(cells);
     }
     table.render()
+}
+
+/// The product of the shares; marked where grants are in it.
+fn share(row: &BudgetRow) -> String {
+    let mark = if row.own_ppm == row.with_grants_ppm { "" } else { "*" };
+    format!("{mark}{}", gpu_time::percent(row.share_ppm))
+}
+
+/// Says which grants run and will, under the tree.
+fn granted(view: &BudgetTreeView, look: &Look) -> String {
+    let now = view.as_of.as_ref().map_or(0, |as_of| as_of.time_at);
+    let open = view.grants.iter().filter(|grant| grant.state != "over");
+    open.map(|grant| {
+        let mark = if grant.state == "on" { "* " } else { "  " };
+        format!("{mark}{}\n", super::grant::line(grant, now, look))
+    })
+    .collect()
 }
 
 fn goes(row: &BudgetRow) -> String {

@@ -10,6 +10,7 @@ mod cost;
 pub mod drain;
 pub mod events;
 pub mod explain;
+pub mod grant;
 pub mod job;
 pub mod jobs;
 pub mod node;

@@ -15,7 +15,7 @@ pub use example::EXAMPLE;
 pub use file::{Submission, read};
 pub use flags::Flags;
 pub use place::{Origin, yaml};
-pub use scalar::{Duration, Percent, signal_name};
+pub use scalar::{Duration, Percent, percent, signal_name};
 pub use schema::SCHEMA;
 
 /// Makes a value that stands in no file.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use scheduler_core::id::{
-    AttemptId, AttemptNo, BudgetId, JobId, NodeId, Rank, RequestId, SpecHash, TokenHash,
+    AttemptId, AttemptNo, BudgetId, GrantId, JobId, NodeId, Rank, RequestId, SpecHash, TokenHash,
 };
 use scheduler_core::job::{End, Exit, HeldBy, Job, JobResult, Phase, Progress, Terms};
 use scheduler_core::spec::{Shape, TermSource, Tier, Turn};
@@ -299,6 +299,7 @@ pub(super) fn timer((at, timer): &(Timestamp, Timer)) -> state::TimerEntry {
         Timer::BackoffOver(node) => Kind::BackoffOver(node.get()),
         Timer::JoinToken(token) => Kind::JoinToken(token.as_bytes().to_vec()),
         Timer::Request(id) => Kind::Request(id.as_bytes().to_vec()),
+        Timer::Grant(id) => Kind::Grant(id.get()),
     };
     state::TimerEntry { at_ms: at.as_millis(), timer: Some(kind) }
 }
@@ -313,6 +314,7 @@ pub(super) fn read_timer(m: state::TimerEntry) -> Result<(Timestamp, Timer), Err
         Kind::BackoffOver(node) => Timer::BackoffOver(NodeId::new(node)),
         Kind::JoinToken(token) => Timer::JoinToken(fixed("token", &token, TokenHash::from_slice)?),
         Kind::Request(id) => Timer::Request(fixed("request", &id, RequestId::from_slice)?),
+        Kind::Grant(id) => Timer::Grant(GrantId::new(id)),
     };
     Ok((moment(m.at_ms), timer))
 }

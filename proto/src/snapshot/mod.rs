@@ -9,6 +9,7 @@
 mod attempts;
 mod bills;
 mod books;
+mod grants;
 mod jobs;
 mod one;
 mod people;

@@ -5,21 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use scheduler_core::budget::Budget;
 use scheduler_core::command::Remembered;
 use scheduler_core::id::{
-    AttemptId, BodyHash, BudgetId, ClusterId, Epoch, JobId, LogIndex, Name, NodeId, RequestId, Revision,
-    Term, TokenHash,
+    AttemptId, BodyHash, BudgetId, ClusterId, Epoch, GrantId, JobId, LogIndex, Name, NodeId, RequestId,
+    Revision, Term, TokenHash,
 };
 use scheduler_core::node::{Contact, Cordon, Drain, Facts, Gpu, JoinToken, Node, Urgency};
 use scheduler_core::principal::Principal;
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::ContractDefaults;
 use scheduler_core::state::{Meta, SafeMode, State, TimeAlarm, TimeJump};
-use scheduler_core::unit::{Bytes, Share, Timestamp};
+use scheduler_core::unit::{Bytes, Timestamp};
 
 use crate::agent::uuid;
 use crate::command::{answer_from_wire, answer_to_wire};
 use crate::error::Error;
 use crate::state::v1 as state;
-use crate::wire::{Wire, account, fixed, label, moment, name, narrow, required};
+use crate::wire::{Wire, account, fixed, label, moment, name, narrow, required, share};
 
 pub(super) fn meta(from: &State) -> state::Meta {
     let meta = &from.meta;
@@ -34,6 +34,7 @@ pub(super) fn meta(from: &State) -> state::Meta {
         next_job: meta.next_job.get(),
         next_node: meta.next_node.get(),
         next_budget: meta.next_budget.get(),
+        next_grant: meta.next_grant.get(),
         tree: meta.tree.get(),
         safe_mode: meta.safe_mode.as_ref().map(|mode| state::SafeMode {
             since_ms: mode.since.as_millis(),
@@ -72,6 +73,7 @@ pub(super) fn read_meta(m: state::Meta) -> Result<Meta, Error> {
         next_job: JobId::new(m.next_job),
         next_node: NodeId::new(m.next_node),
         next_budget: BudgetId::new(m.next_budget),
+        next_grant: GrantId::new(m.next_grant),
         tree: Revision::new(m.tree),
         safe_mode: m.safe_mode.map(|mode| SafeMode {
             since: moment(mode.since_ms),
@@ -110,11 +112,12 @@ pub(super) fn read_budget(m: state::Budget) -> Result<(BudgetId, Budget), Error>
         name: name("name", &m.name)?,
         parent: m.parent.map(BudgetId::new),
         children: m.children.into_iter().map(BudgetId::new).collect(),
-        share: Share::from_ppm(m.share_ppm).ok_or_else(|| Error::bad("share", "more than the whole"))?,
+        share: share("share", m.share_ppm)?,
         owner: m.owner.map(|text| name("owner", &text)).transpose()?,
         members: members?,
         defaults: ContractDefaults::from_wire(m.defaults.unwrap_or_default())?,
         is_closed: m.closed,
+        slices: Vec::new(),
     };
     Ok((BudgetId::new(m.id), budget))
 }

@@ -11,7 +11,7 @@ use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
 use scheduler_core::table::{Store, Table};
 
-use super::{FORMAT, attempts, bills, books, jobs, people};
+use super::{FORMAT, attempts, bills, books, grants, jobs, people};
 use crate::error;
 use crate::state::v1::record::Record as Kind;
 use crate::state::v1::{Record, Trailer};
@@ -154,6 +154,8 @@ impl Building {
                 state.meta = people::read_meta(m)?;
             }
             Kind::Budget(m) => put(&mut state.budgets, people::read_budget(m)?)?,
+            // What they do to shares is not written: it follows from them.
+            Kind::Grant(m) => grants::take(state, m)?,
             Kind::Principal(m) => put(&mut state.principals, people::read_principal(m)?)?,
             Kind::JoinToken(m) => put(&mut state.join_tokens, people::read_join_token(m)?)?,
             Kind::Node(m) => put(&mut state.nodes, people::read_node(m)?)?,
@@ -208,7 +210,7 @@ impl Building {
 }
 
 /// Appends a record: they come in key order, each once.
-fn put<K: Ord + Clone, V, S: Store<V>>(
+pub(super) fn put<K: Ord + Clone, V, S: Store<V>>(
     table: &mut Table<K, V, S>,
     (key, value): (K, V),
 ) -> Result<(), error::Error> {

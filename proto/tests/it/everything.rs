@@ -1,9 +1,10 @@
 //! A state with one of everything that a snapshot can hold. No history leads to it: it only has to come back as it is.
 
 use scheduler_core::bill::{Bill, BillCause, Restart};
+use scheduler_core::budget::{Ended as GrantEnded, Grant, ROOT};
 use scheduler_core::decision::{Basis, Record};
 use scheduler_core::id::{
-    AttemptId, AttemptNo, DecisionId, Generation, JobId, Label, LogIndex, NodeId, Rank, Slot, Term,
+    AttemptId, AttemptNo, DecisionId, Generation, GrantId, JobId, Label, LogIndex, NodeId, Rank, Slot, Term,
 };
 use scheduler_core::job::{
     Attempt, AttemptEnd, End, Ended, Exit, HeldBy, JobResult, PastAttempt, Phase, Placement, Progress, Stop,
@@ -12,7 +13,7 @@ use scheduler_core::job::{
 use scheduler_core::node::{Cordon, Drain, Urgency};
 use scheduler_core::spec::Tier;
 use scheduler_core::state::{State, Timer};
-use scheduler_core::unit::{ChargeMillis, Span, Timestamp};
+use scheduler_core::unit::{ChargeMillis, Share, Span, Timestamp};
 
 use crate::history::history;
 use crate::sample::{name, price, rights, settings, taking};
@@ -34,12 +35,14 @@ pub fn everything() -> State {
     jobs(&mut state);
     bills(&mut state);
     results(&mut state);
+    grants(&mut state);
     let record = |start| Record { at: at(5), made_at: LogIndex::new(76), term: Term::new(2), start };
     state.decisions.insert(decision(0), record(taking(None)));
     let timers = [
         Timer::StartBy(AttemptId { job: JobId::new(500), no: AttemptNo::new(1) }),
         Timer::Release(JobId::new(500)),
         Timer::Drain(NodeId::new(1)),
+        Timer::Grant(GrantId::new(4)),
     ];
     for timer in timers {
         state.timers.insert((at(9_000), timer), ());
@@ -74,6 +77,30 @@ fn nodes(state: &mut State) {
         node.gpus[0].next = Some(AttemptId { job: JobId::new(500), no: AttemptNo::new(2) });
         state.nodes.insert(NodeId::new(n), node);
     }
+}
+
+fn grants(state: &mut State) {
+    let leaf = *state.budgets.keys().last().unwrap();
+    let ended = |by| Some(GrantEnded { by, reason: "it is over".into() });
+    let kinds = [(None, None), (Some(ROOT), ended(Some(name("ceo")))), (None, ended(None))];
+    for (n, (from, ended)) in (4..).zip(kinds) {
+        let grant = Grant {
+            to: leaf,
+            from,
+            share: Share::from_ppm(125_000).unwrap(),
+            begins_at: at(20),
+            until: at(30),
+            reason: "a deadline".into(),
+            by: name("ceo"),
+            made_at: at(10),
+            ended,
+        };
+        for (budget, slice) in grant.slices(GrantId::new(n)) {
+            state.budgets.get_mut(&budget).unwrap().slices.push(slice);
+        }
+        state.grants.insert(GrantId::new(n), grant);
+    }
+    state.meta.next_grant = GrantId::new(7);
 }
 
 fn stops() -> Vec<Stop> {

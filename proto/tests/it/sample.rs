@@ -6,13 +6,14 @@ use std::sync::Arc;
 use scheduler_core::agent::{EndedBy, Fault, RankEvent, Report};
 use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{
-    AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Code, Command, DrainNode, Entry, Found, IssueJoinToken,
-    JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime, Saved, SetTime, Submit, TimeSource,
+    AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Code, Command, DrainNode, EndGrant, Entry, Found,
+    GrantShare, IssueJoinToken, JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime, Saved,
+    SetTime, Submit, TimeSource,
 };
 use scheduler_core::decision::{Basis, Choice, Dropped, Level, Plan, Price, Right, Start, Take, UseOf, Why};
 use scheduler_core::id::{
-    AttemptId, AttemptNo, BodyHash, BudgetId, ClusterId, Epoch, Generation, GpuUuid, JobId, Label, LogIndex,
-    Name, NodeId, Rank, ReplicaId, RequestId, Revision, Slot, SpecHash, Term, TokenHash,
+    AttemptId, AttemptNo, BodyHash, BudgetId, ClusterId, Epoch, Generation, GpuUuid, GrantId, JobId, Label,
+    LogIndex, Name, NodeId, Rank, ReplicaId, RequestId, Revision, Slot, SpecHash, Term, TokenHash,
 };
 use scheduler_core::job::Exit;
 use scheduler_core::node::{Facts, GpuFacts, Urgency};
@@ -46,7 +47,28 @@ pub fn entry(command: Command) -> Entry {
 pub fn commands() -> Vec<Command> {
     let mut commands = first_commands();
     commands.extend(words());
+    commands.extend(grants());
     commands
+}
+
+/// Share for a time.
+fn grants() -> Vec<Command> {
+    let at = Timestamp::from_millis;
+    let grant = |from: Option<&str>, begins_at| {
+        Command::Grant(GrantShare {
+            to: "language/posttrain".into(),
+            from: from.map(str::to_owned),
+            share: Share::from_ppm(125_000).unwrap(),
+            begins_at,
+            until: at(9_000),
+            reason: "a deadline".into(),
+        })
+    };
+    vec![
+        grant(Some("language/pretrain"), Some(at(8_000))),
+        grant(None, None),
+        Command::EndGrant(EndGrant { grant: GrantId::new(7), reason: "it is over".into() }),
+    ]
 }
 
 /// What people say about jobs and nodes, and ranks of their progress.
@@ -359,6 +381,7 @@ pub fn answers() -> Vec<Answer> {
         Ok(Outcome::Done),
         Ok(Outcome::Submitted { job: JobId::new(4190) }),
         Ok(Outcome::BudgetsApplied { revision: Revision::new(5) }),
+        Ok(Outcome::Granted { grant: GrantId::new(7) }),
         Ok(Outcome::Joined { node: NodeId::new(3) }),
         Ok(Outcome::Adopted { adopted: 3, dropped }),
     ];

@@ -1,5 +1,6 @@
 //! What changes by time alone.
 
+use crate::budget;
 use crate::id::JobId;
 use crate::lifecycle::{billing, drain, ending, forget, phase};
 use crate::state::{State, Timer};
@@ -87,5 +88,6 @@ fn fire(state: &mut State, at: Timestamp, timer: Timer) {
         Timer::Request(id) => {
             state.requests.remove(&id);
         }
+        Timer::Grant(id) => budget::pass(state, id, at),
     }
 }

@@ -49,6 +49,8 @@ fn is_fact(command: &Command) -> bool {
         | Command::Drain(_)
         | Command::Undrain(_)
         | Command::ApplyBudgets(_)
+        | Command::Grant(_)
+        | Command::EndGrant(_)
         | Command::AddPrincipal(_)
         | Command::RevokePrincipal { .. }
         | Command::IssueJoinToken(_)

@@ -1,11 +1,13 @@
-//! The budget tree becomes what a file says.
+//! The budget tree becomes what a file says; budgets get share for a time.
 
 use alloc::format;
 use alloc::string::String;
 
 use super::context::Context;
+use super::entry::DONE;
+use super::rights;
 use crate::budget;
-use crate::command::{Answer, ApplyBudgets, Code, Outcome, Rejection};
+use crate::command::{Answer, ApplyBudgets, Code, EndGrant, GrantShare, Outcome, Rejection};
 use crate::state::State;
 
 /// Applies a tree, if state still has the one that the difference was shown for.
@@ -20,4 +22,18 @@ pub(super) fn apply_budgets(state: &mut State, cx: &Context<'_>, budgets: &Apply
     }
     budget::apply_tree(state, &budgets.root, cx.actor)?;
     Ok(Outcome::BudgetsApplied { revision: state.meta.tree })
+}
+
+/// Gives a budget more share for a time.
+pub(super) fn grant(state: &mut State, cx: &Context<'_>, asked: &GrantShare) -> Answer {
+    let who = rights::person(state, cx)?.0.clone();
+    let grant = budget::grant(state, asked, (cx.actor, &who), cx.now)?;
+    Ok(Outcome::Granted { grant })
+}
+
+/// Ends a grant early, or takes it back before it begins.
+pub(super) fn end_grant(state: &mut State, cx: &Context<'_>, end: &EndGrant) -> Answer {
+    let who = rights::person(state, cx)?.0.clone();
+    budget::end_grant(state, end.grant, (cx.actor, &who), &end.reason, cx.now)?;
+    DONE
 }

@@ -106,6 +106,8 @@ fn asker(command: &Command) -> Asker {
         | Command::Drain(_)
         | Command::Undrain(_)
         | Command::ApplyBudgets(_)
+        | Command::Grant(_)
+        | Command::EndGrant(_)
         | Command::AddPrincipal(_)
         | Command::RevokePrincipal { .. }
         | Command::IssueJoinToken(_)

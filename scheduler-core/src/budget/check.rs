@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::fit::percent;
 use super::{COUNT_MAX, DEPTH_MAX, MEMBERS_MAX, TreeNode};
 use crate::command::{Code, Rejection};
 use crate::unit::Share;
@@ -84,10 +85,4 @@ fn check_sum(node: &TreeNode, path: &str) -> Result<(), Rejection> {
     let what = format!("the budgets below `{path}` add up to {sum}: {}", siblings.join(", "));
     let why = "siblings divide what their parent has";
     Err(Rejection::new(Code::OverWhole, what, why, format!("take {over} away from them")))
-}
-
-/// Writes parts per million as a percentage, also above the whole.
-fn percent(ppm: u64) -> String {
-    let digits = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
-    format!("{}%", digits.trim_end_matches('0').trim_end_matches('.'))
 }

@@ -4,29 +4,20 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::diff::{Change, diff};
 use super::lookup::{children_by_name, open_children};
-use super::{Budget, KEPT_MAX, ROOT, TreeNode, leave, may_edit};
+use super::{Budget, KEPT_MAX, ROOT, TreeNode, fit, grant, leave, may_edit};
 use crate::command::{Code, Rejection};
 use crate::id::{BudgetId, Name, Revision};
 use crate::principal::Actor;
-use crate::spec::ContractDefaults;
 use crate::state::State;
 use crate::unit::Share;
 
 /// Makes the root of a new tree.
 pub fn found(state: &mut State, name: Name, owner: Name) {
-    let root = Budget {
-        name,
-        parent: None,
-        children: BTreeSet::new(),
-        share: Share::WHOLE,
-        owner: Some(owner),
-        members: BTreeSet::new(),
-        defaults: ContractDefaults::default(),
-        is_closed: false,
-    };
+    let root = Budget { owner: Some(owner), ..Budget::new(name, None, Share::WHOLE) };
     state.budgets.insert(ROOT, root);
     state.meta.next_budget = BudgetId::new(ROOT.get() + 1);
     state.meta.tree = Revision::new(1);
@@ -40,21 +31,30 @@ pub fn found(state: &mut State, name: Name, owner: Name) {
 pub fn apply_tree(state: &mut State, file: &TreeNode, actor: &Actor) -> Result<Vec<Change>, Rejection> {
     let changes = diff(state, file)?;
     changes.iter().try_for_each(|change| check_right(state, actor, change))?;
-    if changes.is_empty() {
-        return Ok(changes);
+    if !changes.is_empty() {
+        *state = changed(state, file)?;
     }
+    Ok(changes)
+}
+
+/// Returns the state with the tree that `file` says, whoever asks; `file` differs from the tree there is.
+///
+/// # Errors
+/// When a grant would not fit any more, or there would be too many budgets.
+pub(super) fn changed(state: &State, file: &TreeNode) -> Result<State, Rejection> {
     let mut next = state.clone();
     if let Some(root) = next.budgets.get_mut(&ROOT) {
         root.name = file.name.clone();
     }
     update(&mut next, ROOT, file);
+    grant::end_of_closed(&mut next);
+    fit::check_all(&next)?;
     leave::closed(&mut next);
     if next.budgets.len() > KEPT_MAX {
         return Err(too_many(&next));
     }
     next.meta.tree = Revision::new(state.meta.tree.get() + 1);
-    *state = next;
-    Ok(changes)
+    Ok(next)
 }
 
 fn too_many(state: &State) -> Rejection {
@@ -78,17 +78,42 @@ fn check_right(state: &State, actor: &Actor, change: &Change) -> Result<(), Reje
         (None, Actor::Agent(_) | Actor::Replica(_)) => false,
     };
     if is_allowed {
+        Ok(())
+    } else {
+        Err(not_allowed(state, actor, &change.budget, change.above, &change.what))
+    }
+}
+
+/// Refuses whoever may not change an existing budget; `what` it would be.
+pub(super) fn check_may_edit(
+    state: &State,
+    actor: &Actor,
+    id: BudgetId,
+    what: &dyn fmt::Display,
+) -> Result<(), Rejection> {
+    if may_edit(state, actor, id) {
         return Ok(());
     }
+    let above = state.budgets.get(&id).and_then(|budget| budget.parent).unwrap_or(ROOT);
+    Err(not_allowed(state, actor, &super::label(state, id), above, what))
+}
+
+fn not_allowed(
+    state: &State,
+    actor: &Actor,
+    budget: &str,
+    above: BudgetId,
+    what: &dyn fmt::Display,
+) -> Rejection {
     let who = match actor {
         Actor::Principal(name) => format!("`{name}`"),
         Actor::Agent(_) | Actor::Replica(_) => String::from("a machine"),
     };
-    let above = super::label(state, change.above);
-    let what = format!("{who} may not change budget `{}` ({})", change.budget, change.what);
+    let above = super::label(state, above);
+    let what = format!("{who} may not change budget `{budget}` ({what})");
     let why = "an owner edits what is below, never its own budget";
     let fix = format!("ask the owner of `{above}` or of one above it, or an operator");
-    Err(Rejection::new(Code::NotAllowed, what, why, fix))
+    Rejection::new(Code::NotAllowed, what, why, fix)
 }
 
 fn update(state: &mut State, id: BudgetId, file: &TreeNode) {
@@ -115,16 +140,7 @@ fn open(state: &mut State, parent: BudgetId, file: &TreeNode) -> BudgetId {
     let id = state.meta.next_budget;
     state.meta.next_budget =
         BudgetId::new(id.get().checked_add(1).expect("fewer than 2^32 budgets in a life"));
-    let budget = Budget {
-        name: file.name.clone(),
-        parent: Some(parent),
-        children: BTreeSet::new(),
-        share: file.share,
-        owner: None,
-        members: BTreeSet::new(),
-        defaults: ContractDefaults::default(),
-        is_closed: false,
-    };
+    let budget = Budget::new(file.name.clone(), Some(parent), file.share);
     state.budgets.insert(id, budget);
     let above = state.budgets.get_mut(&parent).expect("the caller found it or made it");
     above.children.insert(id);

@@ -8,7 +8,7 @@ use crate::id::BudgetId;
 use crate::state::State;
 
 /// If there are more budgets than a tree has at most, takes closed ones out of state that have no jobs, no bills, no
-/// budgets below them, and used nothing in the window. Their GPU time counts with the budget above. A number is never
+/// grants, no budgets below them, and used nothing in the window. Their GPU time counts with the budget above. A number is never
 /// given again.
 pub(super) fn closed(state: &mut State) {
     if state.budgets.len() <= COUNT_MAX {
@@ -23,7 +23,11 @@ pub(super) fn closed(state: &mut State) {
     for id in closed {
         let Some(budget) = state.budgets.get(&id) else { continue };
         let Some(parent) = budget.parent else { continue };
-        if needed.contains(&id) || !budget.children.is_empty() || state.books.has_used(id, from) {
+        if needed.contains(&id)
+            || !budget.children.is_empty()
+            || !budget.slices.is_empty()
+            || state.books.has_used(id, from)
+        {
             continue;
         }
         state.budgets.remove(&id);

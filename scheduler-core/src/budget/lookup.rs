@@ -57,6 +57,21 @@ pub fn find(state: &State, text: &str) -> Option<BudgetId> {
     })
 }
 
+/// Returns the budget at a path, closed ones too.
+///
+/// # Errors
+/// When there is none; the refusal says which may be meant.
+pub fn named(state: &State, text: &str) -> Result<BudgetId, Rejection> {
+    find(state, text).ok_or_else(|| {
+        let shown: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
+        let fix = match nearest(state, text) {
+            Some(near) => format!("did you mean `{near}`? `bursar budget tree` shows all"),
+            None => String::from("`bursar budget tree` shows all"),
+        };
+        Rejection::new(Code::UnknownBudget, format!("there is no budget `{shown}`"), "", fix)
+    })
+}
+
 fn descend(state: &State, text: &str) -> Option<BudgetId> {
     text.split('/').try_fold(ROOT, |at, level| child(state, at, level))
 }
@@ -135,17 +150,20 @@ pub fn defaults(state: &State, id: BudgetId) -> ContractDefaults {
     found
 }
 
-/// Returns the product of shares up to the root, rounded down at each level, for screens.
+/// Returns the product of shares up to the root, with the grants of this moment, rounded down at each level, for
+/// screens.
 #[must_use]
 pub fn effective_share(state: &State, id: BudgetId) -> Share {
-    let shares = path(state, id).into_iter().filter_map(|id| state.budgets.get(&id)).map(|b| b.share);
-    shares.fold(Share::WHOLE, Share::of)
+    let budgets = path(state, id).into_iter().filter_map(|id| state.budgets.get(&id));
+    budgets.map(|budget| budget.share_at(state.meta.time)).fold(Share::WHOLE, Share::of)
 }
 
-/// Whether a share of zero is on its path: then its jobs go after everyone else's and can have no protection.
+/// Whether a share of zero is on its path, and no grant adds to it now: then its jobs go after everyone else's and can
+/// have no protection.
 #[must_use]
 pub fn is_worth_nothing(state: &State, id: BudgetId) -> bool {
-    path(state, id).iter().filter_map(|id| state.budgets.get(id)).any(|b| b.share.ppm() == 0)
+    let budgets = path(state, id).into_iter().filter_map(|id| state.budgets.get(&id));
+    budgets.map(|budget| budget.share_at(state.meta.time)).any(|share| share.ppm() == 0)
 }
 
 /// Returns the tree of open budgets as a file would say it; none before the founding.

@@ -6,6 +6,8 @@
 mod check;
 mod diff;
 mod edit;
+mod fit;
+mod grant;
 mod leave;
 mod lookup;
 mod record;
@@ -17,9 +19,13 @@ mod usage;
 
 pub use diff::{Change, What, diff};
 pub use edit::{apply_tree, found};
-pub use lookup::{
-    defaults, effective_share, find, for_submission, is_leaf, is_worth_nothing, label, path, path_of, tree,
+pub use grant::{
+    Ended, GRANTS_MAX, Grant, LENGTH_MAX, REASON_MAX, Standing, end_grant, grant, next_moment, pass,
 };
-pub use record::{Budget, COUNT_MAX, DEPTH_MAX, KEPT_MAX, MEMBERS_MAX, ROOT, TreeNode};
+pub use lookup::{
+    defaults, effective_share, find, for_submission, is_leaf, is_worth_nothing, label, named, path, path_of,
+    tree,
+};
+pub use record::{Budget, COUNT_MAX, DEPTH_MAX, KEPT_MAX, MEMBERS_MAX, ROOT, Slice, TreeNode};
 pub use rights::{is_member, is_operator, may_edit, owns};
 pub use usage::{PoolUsage, Row, usage};

@@ -3,9 +3,9 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use crate::id::{BudgetId, Name};
+use crate::id::{BudgetId, GrantId, Name};
 use crate::spec::ContractDefaults;
-use crate::unit::Share;
+use crate::unit::{Share, Timestamp};
 
 /// The longest path below the root, and the most budgets of a tree.
 pub const DEPTH_MAX: usize = 16;
@@ -38,6 +38,64 @@ pub struct Budget {
     pub defaults: ContractDefaults,
     /// Closed: takes no submissions, lets work finish.
     pub is_closed: bool,
+    /// What grants add to its share, and take from it: those that still count in the window.
+    pub slices: Vec<Slice>,
+}
+
+impl Budget {
+    /// Makes an open budget without owner, members, defaults and children.
+    #[must_use]
+    pub fn new(name: Name, parent: Option<BudgetId>, share: Share) -> Self {
+        Self {
+            name,
+            parent,
+            children: BTreeSet::new(),
+            share,
+            owner: None,
+            members: BTreeSet::new(),
+            defaults: ContractDefaults::default(),
+            is_closed: false,
+            slices: Vec::new(),
+        }
+    }
+
+    /// Returns its share at a moment: its own, and what grants add to it and take from it then.
+    #[must_use]
+    pub fn share_at(&self, at: Timestamp) -> Share {
+        if self.slices.is_empty() {
+            return self.share;
+        }
+        let then = self.slices.iter().filter(|slice| slice.is_on(at));
+        let sum = |is_gain| {
+            let of = then.clone().filter(move |slice| slice.is_gain == is_gain);
+            of.map(|slice| u64::from(slice.share.ppm())).sum::<u64>()
+        };
+        let ppm = (u64::from(self.share.ppm()) + sum(true)).saturating_sub(sum(false));
+        u32::try_from(ppm).ok().and_then(Share::from_ppm).unwrap_or(Share::WHOLE)
+    }
+}
+
+/// What one grant adds to a budget's share, or takes from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Slice {
+    /// By which grant.
+    pub grant: GrantId,
+    /// Added, or taken.
+    pub is_gain: bool,
+    /// So much of the parent.
+    pub share: Share,
+    /// From this moment on.
+    pub begins_at: Timestamp,
+    /// Up to this one.
+    pub until: Timestamp,
+}
+
+impl Slice {
+    /// Whether it counts at a moment.
+    #[must_use]
+    pub fn is_on(&self, at: Timestamp) -> bool {
+        self.begins_at <= at && at < self.until
+    }
 }
 
 /// A tree as a file says it: what `budget apply` asks for.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::{ROOT, label};
 use crate::decision::UseOf;
 use crate::id::{BudgetId, Name};
-use crate::ledger::{Class, PoolBooks, part_of};
+use crate::ledger::{Class, PoolBooks};
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{ChargeMillis, GpuCount, Share, Timestamp};
@@ -34,8 +34,12 @@ pub struct Row {
     pub path: String,
     /// Levels below the root.
     pub depth: u32,
-    /// The product of the shares up to the root.
+    /// The product of the shares up to the root, with the grants of now.
     pub share: Share,
+    /// Its own part of its parent, without grants.
+    pub own: Share,
+    /// What grants make of that now.
+    pub with_grants: Share,
     /// Its use.
     pub funded: UseOf,
     /// Its use of the free tier.
@@ -62,7 +66,7 @@ pub fn usage(state: &State, now: Timestamp) -> Vec<PoolUsage> {
     let of = |(pool, books): (Name, &PoolBooks)| {
         let capacity = books.capacity(state.meta.settings.window, now);
         let mut view = View { state, books, now, waiting: &waiting, rows: Vec::new() };
-        view.add(ROOT, 0, Share::WHOLE, capacity);
+        view.add(ROOT, 0, Share::WHOLE);
         let gpus = books.installed(now).count;
         PoolUsage { pool, gpus, capacity, rows: view.rows }
     };
@@ -94,16 +98,22 @@ struct View<'a> {
 
 impl View<'_> {
     /// Adds the rows of a budget and of all below it; returns the GPUs they occupy.
-    fn add(&mut self, id: BudgetId, depth: u32, share: Share, allocation: ChargeMillis) -> u32 {
+    fn add(&mut self, id: BudgetId, depth: u32, above: Share) -> u32 {
         let Some(budget) = self.state.budgets.get(&id) else {
             return 0;
         };
+        let with_grants = budget.share_at(self.now);
+        let share = above.of(with_grants);
+        let window = self.state.meta.settings.window;
+        let allocation = self.books.allocation(id, &self.state.budgets, window, self.now);
         let at = self.rows.len();
         self.rows.push(Row {
             id,
             path: label(self.state, id),
             depth,
             share,
+            own: budget.share,
+            with_grants,
             funded: self.use_of(id, Tier::Funded, allocation),
             free: self.use_of(id, Tier::Free, allocation),
             goes: 1,
@@ -115,7 +125,7 @@ impl View<'_> {
         let state = self.state;
         for (child, record) in budget.children.iter().filter_map(|id| Some((*id, state.budgets.get(id)?))) {
             let place = self.rows.len();
-            let below = self.add(child, depth + 1, share.of(record.share), part_of(allocation, record.share));
+            let below = self.add(child, depth + 1, share);
             running += below;
             if record.is_closed && below == 0 && self.is_spent(place) {
                 self.rows.truncate(place);

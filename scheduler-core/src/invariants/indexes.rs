@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
+use crate::budget;
 use crate::lifecycle::{phase, watch};
 use crate::state::{InLine, State, Timer};
 use crate::unit::Timestamp;
@@ -46,6 +47,8 @@ fn check_timers(state: &State) -> Result<(), String> {
     wanted.extend(state.join_tokens.iter().map(|(hash, token)| (token.expires_at, Timer::JoinToken(*hash))));
     let memory = state.meta.settings.request_memory;
     wanted.extend(state.requests.iter().map(|(id, kept)| (kept.at.plus(memory), Timer::Request(*id))));
+    let next = |id, grant| Some((budget::next_moment(state, grant, now)?, Timer::Grant(id)));
+    wanted.extend(state.grants.iter().filter_map(|(id, grant)| next(*id, grant)));
     let found: BTreeSet<(Timestamp, Timer)> = state.timers.keys().copied().collect();
     if let Some(odd) = wanted.symmetric_difference(&found).next() {
         return Err(format!("timer {odd:?} without reason, or missing"));

@@ -10,6 +10,7 @@ mod charge;
 mod counts;
 mod drains;
 mod gpu_held_once;
+mod grants;
 mod indexes;
 mod job_and_attempt;
 mod launches;
@@ -96,6 +97,7 @@ const FULL: &[(&str, Full)] = &[
     ("set aside is what attempts have left of their protection", ledger::set_aside),
     ("a budget's account is the sum of those below", ledger::tree),
     ("who stays on a node that is drained is protected", drains::full),
+    ("a grant is a slice of who has it and of who gives it, and fits", grants::full),
     ("bills are of the window, and open while they may be settled", bills::full),
     ("counts are what they count", counts::full),
     ("the line, the timers and the ended jobs follow from state", indexes::full),

@@ -65,7 +65,11 @@ impl Ticks {
 /// Whether a timer may change more than what is read with the time anyway, as nodes that were backed off are by the plan.
 fn may_matter(timer: &Timer) -> bool {
     match timer {
-        Timer::StartBy(_) | Timer::Release(_) | Timer::Drain(_) | Timer::ProtectionOver(_) => true,
+        Timer::StartBy(_)
+        | Timer::Release(_)
+        | Timer::Drain(_)
+        | Timer::ProtectionOver(_)
+        | Timer::Grant(_) => true,
         Timer::BackoffOver(_) | Timer::JoinToken(_) | Timer::Request(_) => false,
     }
 }
@@ -79,6 +83,7 @@ fn matters(state: &State, timer: &Timer) -> bool {
         | Timer::Drain(_)
         | Timer::BackoffOver(_)
         | Timer::JoinToken(_)
+        | Timer::Grant(_)
         | Timer::Request(_) => true,
     }
 }

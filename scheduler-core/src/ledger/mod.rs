@@ -19,11 +19,10 @@ mod pool;
 mod set_aside;
 #[cfg(test)]
 mod tests;
+mod worth;
 
 pub use account::Account;
 pub use books::{Books, FREE_FLOOR, Run};
 pub use curve::{Curve, Merged};
 pub use pool::{Class, PoolBooks, Tally};
 pub use set_aside::SetAside;
-
-pub(crate) use pool::part_of;

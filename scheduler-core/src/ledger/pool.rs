@@ -138,8 +138,28 @@ impl PoolBooks {
         ChargeMillis::new(if age < window { measured * ms(window) / ms(age) } else { measured })
     }
 
-    /// Returns what a budget's share is worth in the window: level by level, rounded down. A budget that isn't in the
-    /// tree is worth nothing.
+    /// Returns the part of [`PoolBooks::capacity`] that lies before `at`, a moment in the window.
+    #[must_use]
+    pub(super) fn capacity_before(&self, at: Timestamp, window: Span, now: Timestamp) -> u128 {
+        let Some(since) = self.since else { return 0 };
+        let from = now.minus(window).max(since);
+        let age = now.since(from);
+        // The window is whole, also where cluster time is younger.
+        let elapsed = ms(window).saturating_sub(ms(now.since(at)));
+        if age.is_zero() {
+            return milli(u128::from(self.in_service().get()) * elapsed);
+        }
+        let unavailable = self.classes.get(&Class::Unavailable);
+        let measured = |to: Timestamp| {
+            let away = unavailable.map_or(0, |curve| curve.between(from, to));
+            milli(self.installed.between(from, to).saturating_sub(away))
+        };
+        let before = ms(window).saturating_sub(ms(age)).min(elapsed);
+        measured(now) * before / ms(age) + if at > from { measured(at) } else { 0 }
+    }
+
+    /// Returns what a budget's share is worth in the window, with each grant over its own time: level by level, rounded
+    /// down. A budget that isn't in the tree is worth nothing.
     #[must_use]
     pub fn allocation(
         &self,
@@ -148,22 +168,13 @@ impl PoolBooks {
         window: Span,
         now: Timestamp,
     ) -> ChargeMillis {
-        let mut shares = alloc::vec::Vec::new();
-        let mut at = Some(budget);
-        while let Some(id) = at {
-            let Some(record) = tree.get(&id) else {
-                return ChargeMillis::ZERO;
-            };
-            shares.push(record.share);
-            at = record.parent;
-        }
-        shares.iter().rev().fold(self.capacity(window, now), |part, &share| part_of(part, share))
+        super::worth::allocation(self, budget, tree, window, now)
     }
 }
 
 /// Returns `share` of `whole`, rounded down.
 #[must_use]
-pub(crate) fn part_of(whole: ChargeMillis, share: Share) -> ChargeMillis {
+pub(super) fn part_of(whole: ChargeMillis, share: Share) -> ChargeMillis {
     ChargeMillis::new(whole.get() * u128::from(share.ppm()) / u128::from(Share::WHOLE.ppm()))
 }
 

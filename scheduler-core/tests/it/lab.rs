@@ -120,6 +120,7 @@ impl Lab {
             members: Default::default(),
             defaults: ContractDefaults::default(),
             is_closed: false,
+            slices: Vec::new(),
         };
         self.state.budgets.insert(id, record);
         self.paths.insert(path.to_owned(), id);

@@ -5,7 +5,7 @@ use proto::v1::control_server::Control;
 use tonic::{Request, Response, Status};
 
 use super::{
-    Api, Replies, audit, budgets, cluster, events, job_words, jobs, logs, members, node_words, nodes,
+    Api, Replies, audit, budgets, cluster, events, grants, job_words, jobs, logs, members, node_words, nodes,
     principals, reports, time,
 };
 
@@ -93,6 +93,27 @@ impl Control for Api {
         asked: Request<v1::BudgetApplyRequest>,
     ) -> Result<Response<v1::BudgetApplyReply>, Status> {
         budgets::apply(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn budget_grant(
+        &self,
+        asked: Request<v1::BudgetGrantRequest>,
+    ) -> Result<Response<v1::GrantView>, Status> {
+        grants::grant(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn end_budget_grant(
+        &self,
+        asked: Request<v1::EndBudgetGrantRequest>,
+    ) -> Result<Response<v1::GrantView>, Status> {
+        grants::end(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn budget_grants(
+        &self,
+        asked: Request<v1::BudgetGrantsRequest>,
+    ) -> Result<Response<v1::GrantList>, Status> {
+        grants::list(&self.shared, asked).await.map(Response::new)
     }
 
     async fn add_principal(

@@ -11,6 +11,7 @@ mod budgets;
 mod cluster;
 mod control;
 mod events;
+mod grants;
 mod job_words;
 mod jobs;
 mod logs;

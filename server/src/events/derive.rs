@@ -3,6 +3,7 @@
 //! What an entry asks is told from its command; what became of jobs, attempts and nodes from the difference of the two
 //! states, since time alone changes them too (a drain begins, a job is tried again).
 
+mod grants;
 mod jobs;
 mod nodes;
 
@@ -26,6 +27,7 @@ pub fn events(
     let mut out = Vec::new();
     let scene = Scene { before, after, actor: words::actor(&entry.actor) };
     scene.command(&entry.actor, &entry.command, answer, &mut out);
+    scene.grants(&mut out);
     scene.nodes(&mut out);
     scene.jobs(&mut out);
     if before.meta.safe_mode.is_none()
@@ -105,8 +107,10 @@ impl Scene<'_> {
                     self.command(actor, command, answer, out);
                 }
             }
-            // Told from what became of the jobs and nodes.
+            // Told from what became of the jobs, nodes and grants.
             Command::Submit(_)
+            | Command::Grant(_)
+            | Command::EndGrant(_)
             | Command::Hold(_)
             | Command::Release(_)
             | Command::Requeue(_)

@@ -1,9 +1,9 @@
 //! The budget tree with its books.
 
 use proto::{Wire as _, v1};
-use scheduler_core::budget::{self, Change, PoolUsage, Row};
+use scheduler_core::budget::{self, Change, Grant, PoolUsage, Row};
 use scheduler_core::decision::UseOf;
-use scheduler_core::id::{BudgetId, Name};
+use scheduler_core::id::{BudgetId, GrantId, Name};
 use scheduler_core::spec::Tier;
 
 use super::{Scene, charge, use_view};
@@ -19,6 +19,7 @@ pub fn tree(scene: Scene<'_>) -> v1::BudgetTreeView {
         window_ms: state.meta.settings.window.as_millis(),
         pools: budget::usage(state, scene.now).iter().map(|pool| pool_view(scene, pool)).collect(),
         tree: budget::tree(state).map(|tree| tree.to_wire()),
+        grants: state.grants.iter().map(|(id, grant)| grant_view(scene, *id, grant)).collect(),
     }
 }
 
@@ -47,6 +48,29 @@ fn row_view(scene: Scene<'_>, row: &Row) -> v1::BudgetRow {
         closed: budget.is_some_and(|budget| budget.is_closed),
         waiting_jobs: row.waiting,
         running_gpus: row.running.get(),
+        own_ppm: row.own.ppm(),
+        with_grants_ppm: row.with_grants.ppm(),
+    }
+}
+
+/// Returns one grant.
+#[must_use]
+pub fn grant_view(scene: Scene<'_>, id: GrantId, grant: &Grant) -> v1::GrantView {
+    let state = scene.state();
+    v1::GrantView {
+        schema: "budget-grant/v1".to_owned(),
+        grant: id.get(),
+        budget: budget::label(state, grant.to),
+        from_budget: grant.from.map(|from| budget::label(state, from)),
+        share_ppm: grant.share.ppm(),
+        begins_at: grant.begins_at.as_millis(),
+        until_at: grant.until.as_millis(),
+        state: grant.standing(scene.now).word().to_owned(),
+        reason: grant.reason.clone(),
+        by: grant.by.to_string(),
+        made_at: grant.made_at.as_millis(),
+        ended_by: grant.ended.as_ref().and_then(|ended| ended.by.as_ref()).map(ToString::to_string),
+        end_reason: grant.ended.as_ref().map(|ended| ended.reason.clone()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The tree's laws: what a file may say, what it changes, who may change it.
 
 mod changes;
+mod grants;
 mod laws;
 mod questions;
 mod refusals;

@@ -44,6 +44,7 @@ pub fn tree() -> Table<BudgetId, Budget> {
                 members: Default::default(),
                 defaults: ContractDefaults::default(),
                 is_closed: false,
+                slices: Vec::new(),
             };
             (BudgetId::new(id), budget)
         })

@@ -3,3 +3,4 @@
 mod cases;
 mod history;
 mod laws;
+mod worth;

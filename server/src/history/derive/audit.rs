@@ -4,7 +4,9 @@
 use proto::Wire as _;
 use proto::v1::{AuditView, BudgetChange};
 use scheduler_core::budget;
-use scheduler_core::command::{Answer, ApplyBudgets, Command, DrainNode, Entry, NodeWord, Outcome, Submit};
+use scheduler_core::command::{
+    Answer, ApplyBudgets, Command, DrainNode, EndGrant, Entry, GrantShare, NodeWord, Outcome, Submit,
+};
 use scheduler_core::id::{JobId, LogIndex, NodeId, ReplicaId};
 use scheduler_core::node::Urgency;
 use scheduler_core::principal::Actor;
@@ -122,6 +124,8 @@ impl Scene<'_> {
             Command::Undrain(word) => self.of_node("node.undrain", word, "takes the drain back"),
             Command::Drain(order) => self.drained(order),
             Command::ApplyBudgets(apply) => self.tree_applied(apply),
+            Command::Grant(grant) => self.granted(grant, answer),
+            Command::EndGrant(end) => self.grant_ended(end),
             Command::AddPrincipal(add) => {
                 let role = if add.is_operator { "an operator" } else { "a user" };
                 let account = add.account.as_str();
@@ -206,6 +210,40 @@ impl Scene<'_> {
             reason: apply.reason.clone(),
             sentence: tree(&changes),
             changes: changes.iter().map(views::budget::change).collect(),
+            ..Said::default()
+        }
+    }
+
+    fn granted(&self, asked: &GrantShare, answer: &Answer) -> Said {
+        let from = asked.from.as_ref().map_or("what nobody has".to_owned(), Clone::clone);
+        let begin = asked.begins_at.map_or_else(String::new, |at| format!(" from {}", moment(at)));
+        let number = match answer {
+            Ok(Outcome::Granted { grant }) => format!(" (grant {grant})"),
+            Ok(_) | Err(_) => String::new(),
+        };
+        let until = moment(asked.until);
+        Said {
+            action: "budget.grant",
+            subject: asked.to.clone(),
+            reason: asked.reason.clone(),
+            sentence: format!("grants {} more{begin} until {until}, from {from}{number}", asked.share),
+            budget: Some(asked.to.clone()),
+            ..Said::default()
+        }
+    }
+
+    fn grant_ended(&self, end: &EndGrant) -> Said {
+        let grant = self.before.grants.get(&end.grant);
+        let to = grant.map(|grant| budget::label(self.before, grant.to));
+        let what = grant.map_or_else(String::new, |grant| {
+            format!(" of {} to {}", grant.share, to.clone().unwrap_or_default())
+        });
+        Said {
+            action: "budget.grant-end",
+            subject: to.clone().unwrap_or_else(|| format!("grant {}", end.grant)),
+            reason: end.reason.clone(),
+            sentence: format!("ends grant {}{what}", end.grant),
+            budget: to,
             ..Said::default()
         }
     }
