@@ -6,13 +6,14 @@ use prost::Message;
 use scheduler_core::agent::Report;
 use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{
-    AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Command, DrainNode, EndGrant, Entry, Found, GrantShare,
-    IssueJoinToken, JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime, Saved, SetTime,
-    Submit,
+    AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, CancelEdit, Command, DrainNode, EndGrant, Entry, Found,
+    GrantShare, IssueJoinToken, JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime, Saved,
+    SetTime, Submit,
 };
 use scheduler_core::decision::{Dropped, Plan};
 use scheduler_core::id::{
-    BodyHash, ClusterId, Epoch, GrantId, JobId, NodeId, ReplicaId, RequestId, Revision, SpecHash, TokenHash,
+    BodyHash, ClusterId, EditId, Epoch, GrantId, JobId, NodeId, ReplicaId, RequestId, Revision, SpecHash,
+    TokenHash,
 };
 use scheduler_core::node::Facts;
 use scheduler_core::principal::Actor;
@@ -143,6 +144,9 @@ impl Wire for Command {
                 Kind::Saves(log::Saves { node: node.get(), saves: saves.iter().map(Wire::to_wire).collect() })
             }
             Self::ApplyBudgets(apply) => Kind::ApplyBudgets(apply.to_wire()),
+            Self::CancelEdit(cancel) => {
+                Kind::CancelEdit(log::CancelEdit { edit: cancel.edit.get(), reason: cancel.reason.clone() })
+            }
             Self::Grant(grant) => Kind::Grant(grant.to_wire()),
             Self::EndGrant(end) => {
                 Kind::EndGrant(log::EndGrant { grant: end.grant.get(), reason: end.reason.clone() })
@@ -186,6 +190,9 @@ impl Wire for Command {
                 saves: m.saves.into_iter().map(Saved::from_wire).collect::<Result<_, _>>()?,
             },
             Kind::ApplyBudgets(apply) => Self::ApplyBudgets(ApplyBudgets::from_wire(apply)?),
+            Kind::CancelEdit(m) => {
+                Self::CancelEdit(CancelEdit { edit: EditId::new(m.edit), reason: m.reason })
+            }
             Kind::Grant(grant) => Self::Grant(GrantShare::from_wire(grant)?),
             Kind::EndGrant(m) => Self::EndGrant(EndGrant { grant: GrantId::new(m.grant), reason: m.reason }),
             Kind::AddPrincipal(add) => Self::AddPrincipal(AddPrincipal::from_wire(add)?),
@@ -401,6 +408,7 @@ impl Wire for ApplyBudgets {
             root: Some(self.root.to_wire()),
             base: self.base.get(),
             reason: self.reason.clone(),
+            at_ms: self.at.map(Timestamp::as_millis),
         }
     }
 
@@ -409,6 +417,7 @@ impl Wire for ApplyBudgets {
             root: TreeNode::from_wire(required("root", m.root)?)?,
             base: Revision::new(m.base),
             reason: m.reason,
+            at: m.at_ms.map(moment),
         })
     }
 }
@@ -486,6 +495,7 @@ pub(crate) fn answer_to_wire(answer: &Answer) -> log::Answer {
         Ok(Outcome::Done) => Kind::Done(log::Done {}),
         Ok(Outcome::Submitted { job }) => Kind::Submitted(job.get()),
         Ok(Outcome::BudgetsApplied { revision }) => Kind::BudgetsApplied(revision.get()),
+        Ok(Outcome::EditPlanned { edit }) => Kind::EditPlanned(edit.get()),
         Ok(Outcome::Granted { grant }) => Kind::Granted(grant.get()),
         Ok(Outcome::Joined { node }) => Kind::Joined(node.get()),
         Ok(Outcome::Adopted { adopted, dropped }) => Kind::Adopted(log::Adopted {
@@ -508,6 +518,7 @@ pub(crate) fn answer_from_wire(m: log::Answer) -> Result<Answer, Error> {
         Kind::Refusal(refusal) => Err(Rejection::from_wire(refusal)?),
         Kind::Done(_) => Ok(Outcome::Done),
         Kind::Submitted(job) => Ok(Outcome::Submitted { job: JobId::new(job) }),
+        Kind::EditPlanned(edit) => Ok(Outcome::EditPlanned { edit: EditId::new(edit) }),
         Kind::Granted(grant) => Ok(Outcome::Granted { grant: GrantId::new(grant) }),
         Kind::BudgetsApplied(revision) => Ok(Outcome::BudgetsApplied { revision: Revision::new(revision) }),
         Kind::Joined(node) => Ok(Outcome::Joined { node: NodeId::new(node) }),

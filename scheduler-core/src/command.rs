@@ -8,7 +8,7 @@ use crate::agent::Report;
 use crate::budget::TreeNode;
 use crate::decision::{Dropped, Plan};
 use crate::id::{
-    AttemptId, BodyHash, ClusterId, Epoch, GrantId, JobId, Label, LogIndex, Name, NodeId, ReplicaId,
+    AttemptId, BodyHash, ClusterId, EditId, Epoch, GrantId, JobId, Label, LogIndex, Name, NodeId, ReplicaId,
     RequestId, Revision, SpecHash, TokenHash,
 };
 use crate::node::{Facts, Urgency};
@@ -75,6 +75,8 @@ pub enum Command {
     },
     /// The budget tree becomes this.
     ApplyBudgets(ApplyBudgets),
+    /// An edit of the tree whose time has not come is taken back.
+    CancelEdit(CancelEdit),
     /// A budget gets more share for a time.
     Grant(GrantShare),
     /// A grant ends early, or is taken back before it begins.
@@ -228,6 +230,17 @@ pub struct ApplyBudgets {
     pub base: Revision,
     /// Why.
     pub reason: String,
+    /// When it takes effect; at once if none.
+    pub at: Option<Timestamp>,
+}
+
+/// An edit whose time has not come is taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CancelEdit {
+    /// Which.
+    pub edit: EditId,
+    /// Why; needed.
+    pub reason: String,
 }
 
 /// More share for a time.
@@ -341,6 +354,11 @@ pub enum Outcome {
     BudgetsApplied {
         /// Which.
         revision: Revision,
+    },
+    /// The tree will be another from a later moment on.
+    EditPlanned {
+        /// The number of the edit.
+        edit: EditId,
     },
     /// A grant was made.
     Granted {

@@ -12,6 +12,7 @@ impl State {
         let parts = [
             digest_of(&self.meta),
             part(&self.budgets),
+            part(&self.edits),
             part(&self.grants),
             part(&self.principals),
             part(&self.join_tokens),

@@ -56,6 +56,8 @@ number!(/// Count of a placement's changes of meaning (run is 1, a stop is more)
     Generation(u32));
 number!(/// A grant of share, from a counter in state, never reused.
     GrantId(u32));
+number!(/// An edit of the tree with a start time, from a counter in state, never reused.
+    EditId(u32));
 number!(/// Version of the budget tree; each accepted edit takes the next.
     Revision(u64));
 

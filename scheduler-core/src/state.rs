@@ -6,11 +6,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::bill::Bill;
-use crate::budget::{Budget, Grant};
+use crate::budget::{Budget, Grant, TimedEdit};
 use crate::command::Remembered;
 use crate::decision::Record;
 use crate::id::{
-    AttemptId, BudgetId, ClusterId, DecisionId, Epoch, GrantId, JobId, LogIndex, Name, NodeId, Rank,
+    AttemptId, BudgetId, ClusterId, DecisionId, EditId, Epoch, GrantId, JobId, LogIndex, Name, NodeId, Rank,
     RequestId, Revision, Slot, SpecHash, Term, TokenHash,
 };
 use crate::job::{Attempt, Job, JobResult};
@@ -29,6 +29,8 @@ pub struct State {
     pub meta: Meta,
     /// The budget tree.
     pub budgets: Table<BudgetId, Budget>,
+    /// Edits of the tree with a start time: those to come, and what became of late ones.
+    pub edits: Table<EditId, TimedEdit, Boxed>,
     /// Share that budgets have for a time, those that still count in the window.
     pub grants: Table<GrantId, Grant>,
     /// Who may ask.
@@ -99,6 +101,8 @@ pub enum Timer {
     Request(RequestId),
     /// A grant begins, ends, or counts no more.
     Grant(GrantId),
+    /// The time of an edit has come, or what became of it is forgotten.
+    Edit(EditId),
 }
 
 /// A process that a node reported and nobody placed.
@@ -133,6 +137,8 @@ pub struct Meta {
     pub next_node: NodeId,
     /// The number that the next budget takes.
     pub next_budget: BudgetId,
+    /// The number that the next edit with a start time takes.
+    pub next_edit: EditId,
     /// The number that the next grant takes.
     pub next_grant: GrantId,
     /// Version of the budget tree.

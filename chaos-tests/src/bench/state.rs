@@ -81,7 +81,7 @@ impl Bench {
         }
         let (root, base) = (tree(), self.state.meta.tree);
         let reason = String::from("the first tree");
-        let budgets = scheduler_core::command::ApplyBudgets { root, base, reason };
+        let budgets = scheduler_core::command::ApplyBudgets { root, base, reason, at: None };
         self.apply(person("ada"), Command::ApplyBudgets(budgets))?;
         for n in 0..NODES {
             let text = format!("n{n}");

@@ -215,7 +215,7 @@ impl Machine {
         *season += self.random.below(2);
         let base = self.state.meta.tree;
         let reason = String::from("another quarter");
-        let budgets = ApplyBudgets { root: tree(*season, shares), base, reason };
+        let budgets = ApplyBudgets { root: tree(*season, shares), base, reason, at: None };
         let _ = self.ask(person("ada"), Command::ApplyBudgets(budgets));
         debug_assert!(find(&self.state, "lang/a").is_some());
     }

@@ -143,7 +143,7 @@ fn found_cluster(machine: &mut Machine, of: &Churn) -> Result<()> {
     let base = machine.state.meta.tree;
     let root = tree(0, [30, 30, 20, 10]);
     let reason = String::from("the first tree");
-    let budgets = scheduler_core::command::ApplyBudgets { root, base, reason };
+    let budgets = scheduler_core::command::ApplyBudgets { root, base, reason, at: None };
     let answer = machine.apply(person("ada"), Command::ApplyBudgets(budgets));
     ensure!(answer.is_ok(), "the first tree is refused: {answer:?}");
     Ok(())

@@ -59,6 +59,10 @@ calls! {
     budget_plan(BudgetPlanRequest) -> BudgetPlanReply;
     /// Makes a tree the present one.
     budget_apply(BudgetApplyRequest) -> BudgetApplyReply;
+    /// Takes an edit back whose time has not come.
+    cancel_budget_edit(CancelBudgetEditRequest) -> Done;
+    /// Shows one budget in full.
+    show_budget(ShowBudgetRequest) -> BudgetView;
     /// Gives a budget more share for a time.
     budget_grant(BudgetGrantRequest) -> GrantView;
     /// Ends a grant early.

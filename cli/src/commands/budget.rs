@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use proto::v1::{BudgetApplyRequest, BudgetPlanReply, BudgetPlanRequest, BudgetTreeRequest, ReadAs};
 
+use super::budget_read;
 use crate::client::Client;
 use crate::codes;
 use crate::exit::Exit;
@@ -34,6 +35,12 @@ enum Action {
     Plan(Plan),
     /// Make a file's tree the present one
     Apply(Apply),
+    /// Show one budget in full
+    Show(budget_read::Show),
+    /// Show who changed what, when and why, and edits to come
+    History(budget_read::History),
+    /// Take an edit back whose time has not come
+    Cancel(budget_read::Cancel),
     /// Give a budget more share for a time; `grant list` and `grant end` look after them
     Grant(super::grant::Args),
 }
@@ -50,7 +57,10 @@ struct Plan {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  bursar budget apply -f budgets.yaml --reason \"grasp has a deadline in May\""
+    after_help = "Examples:\n  bursar budget apply -f budgets.yaml --reason \"grasp has a deadline in May\"\n  \
+    bursar budget apply -f budgets.yaml --at \"2027-01-01 00:00\" --reason \"the new year's shares\"\n\n\
+    Moments are `2h` (from now), `17:30`, or `2027-01-31 17:30`. What an edit with a start time changes is carried over\n\
+    to the tree of that moment; if that was changed in another way since, it is dropped, and an event says so."
 )]
 struct Apply {
     /// The tree (YAML)
@@ -59,6 +69,9 @@ struct Apply {
     /// Why; kept with the change and shown to those it affects
     #[arg(long, value_name = "TEXT")]
     reason: String,
+    /// When it takes effect; at once if not given
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<String>,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -73,6 +86,9 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
         Action::Tree { budget, stale } => tree(shell, budget, stale).await,
         Action::Plan(args) => plan(shell, args).await,
         Action::Apply(args) => apply(shell, args).await,
+        Action::Show(args) => budget_read::show(shell, args).await,
+        Action::History(args) => budget_read::history(shell, args).await,
+        Action::Cancel(args) => budget_read::cancel(shell, args).await,
         Action::Grant(args) => super::grant::run(shell, args).await,
     }
 }
@@ -125,6 +141,13 @@ async fn apply(shell: &Shell, args: Apply) -> Result<Exit, Failure> {
     }
     let file = tree_file::read(&args.file).map_err(|failure| failure.closing("nothing was changed"))?;
     let client = shell.client()?;
+    let at = match &args.at {
+        None => None,
+        Some(text) => {
+            let read = shell.look.zone.later(text, client.hello().await?.cluster_time_at);
+            Some(read.map_err(|what| Failure::new(codes::MOMENT, format!("--at: {what}")))?)
+        }
+    };
     let plan = difference(&client, &file).await?;
     if plan.changes.is_empty() {
         shell.say("no difference: the tree is as the file says");
@@ -141,9 +164,16 @@ async fn apply(shell: &Shell, args: Apply) -> Result<Exit, Failure> {
         tree: Some(file.tree.clone()),
         revision: plan.revision,
         reason: args.reason,
+        at,
     };
     let reply = client.budget_apply(request).await.map_err(|failure| file.point(failure))?;
-    let text = format!("the tree is now revision {}\n", reply.revision);
+    let text = match (reply.edit, at) {
+        (Some(edit), Some(at)) => format!(
+            "edit {edit} takes effect {}; bursar budget cancel {edit} takes it back\n",
+            shell.look.zone.full(at)
+        ),
+        (_, _) => format!("the tree is now revision {}\n", reply.revision),
+    };
     let is_table = matches!(shell.format, Format::Table | Format::Wide);
     if is_table {
         shell.print(&text)?

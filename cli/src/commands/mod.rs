@@ -5,6 +5,7 @@ pub mod agent_probe;
 pub mod audit;
 pub mod bill;
 pub mod budget;
+pub mod budget_read;
 pub mod capacity;
 pub mod checkpoint;
 pub mod cluster;

@@ -139,8 +139,9 @@ pub fn plan(plan: &BudgetPlanReply, look: &Look) -> String {
         ]);
     }
     let changes = count(u64::try_from(plan.changes.len()).unwrap_or(u64::MAX), "change");
+    let effects = super::budget_edit::effects(&plan.effects, look);
     format!(
-        "{}\n{changes} to revision {}. Takes effect on the order at once; takes no protection back.\n",
+        "{}{effects}\n{changes} to revision {}. Takes effect on the order at once; takes no protection back.\n",
         table.render(),
         plan.revision
     )

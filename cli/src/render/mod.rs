@@ -4,6 +4,8 @@ pub mod attempts;
 pub mod audit;
 pub mod bill;
 pub mod budget;
+pub mod budget_edit;
+pub mod budget_one;
 pub mod capacity;
 pub mod cluster;
 mod cost;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use scheduler_core::id::{
-    AttemptId, AttemptNo, BudgetId, GrantId, JobId, NodeId, Rank, RequestId, SpecHash, TokenHash,
+    AttemptId, AttemptNo, BudgetId, EditId, GrantId, JobId, NodeId, Rank, RequestId, SpecHash, TokenHash,
 };
 use scheduler_core::job::{End, Exit, HeldBy, Job, JobResult, Phase, Progress, Terms};
 use scheduler_core::spec::{Shape, TermSource, Tier, Turn};
@@ -300,6 +300,7 @@ pub(super) fn timer((at, timer): &(Timestamp, Timer)) -> state::TimerEntry {
         Timer::JoinToken(token) => Kind::JoinToken(token.as_bytes().to_vec()),
         Timer::Request(id) => Kind::Request(id.as_bytes().to_vec()),
         Timer::Grant(id) => Kind::Grant(id.get()),
+        Timer::Edit(id) => Kind::Edit(id.get()),
     };
     state::TimerEntry { at_ms: at.as_millis(), timer: Some(kind) }
 }
@@ -315,6 +316,7 @@ pub(super) fn read_timer(m: state::TimerEntry) -> Result<(Timestamp, Timer), Err
         Kind::JoinToken(token) => Timer::JoinToken(fixed("token", &token, TokenHash::from_slice)?),
         Kind::Request(id) => Timer::Request(fixed("request", &id, RequestId::from_slice)?),
         Kind::Grant(id) => Timer::Grant(GrantId::new(id)),
+        Kind::Edit(id) => Timer::Edit(EditId::new(id)),
     };
     Ok((moment(m.at_ms), timer))
 }

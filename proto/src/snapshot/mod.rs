@@ -9,6 +9,7 @@
 mod attempts;
 mod bills;
 mod books;
+mod edits;
 mod grants;
 mod jobs;
 mod one;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use scheduler_core::budget::Budget;
 use scheduler_core::command::Remembered;
 use scheduler_core::id::{
-    AttemptId, BodyHash, BudgetId, ClusterId, Epoch, GrantId, JobId, LogIndex, Name, NodeId, RequestId,
-    Revision, Term, TokenHash,
+    AttemptId, BodyHash, BudgetId, ClusterId, EditId, Epoch, GrantId, JobId, LogIndex, Name, NodeId,
+    RequestId, Revision, Term, TokenHash,
 };
 use scheduler_core::node::{Contact, Cordon, Drain, Facts, Gpu, JoinToken, Node, Urgency};
 use scheduler_core::principal::Principal;
@@ -35,6 +35,7 @@ pub(super) fn meta(from: &State) -> state::Meta {
         next_node: meta.next_node.get(),
         next_budget: meta.next_budget.get(),
         next_grant: meta.next_grant.get(),
+        next_edit: meta.next_edit.get(),
         tree: meta.tree.get(),
         safe_mode: meta.safe_mode.as_ref().map(|mode| state::SafeMode {
             since_ms: mode.since.as_millis(),
@@ -74,6 +75,7 @@ pub(super) fn read_meta(m: state::Meta) -> Result<Meta, Error> {
         next_node: NodeId::new(m.next_node),
         next_budget: BudgetId::new(m.next_budget),
         next_grant: GrantId::new(m.next_grant),
+        next_edit: EditId::new(m.next_edit),
         tree: Revision::new(m.tree),
         safe_mode: m.safe_mode.map(|mode| SafeMode {
             since: moment(mode.since_ms),

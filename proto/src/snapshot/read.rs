@@ -11,7 +11,7 @@ use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
 use scheduler_core::table::{Store, Table};
 
-use super::{FORMAT, attempts, bills, books, grants, jobs, people};
+use super::{FORMAT, attempts, bills, books, edits, grants, jobs, people};
 use crate::error;
 use crate::state::v1::record::Record as Kind;
 use crate::state::v1::{Record, Trailer};
@@ -154,6 +154,7 @@ impl Building {
                 state.meta = people::read_meta(m)?;
             }
             Kind::Budget(m) => put(&mut state.budgets, people::read_budget(m)?)?,
+            Kind::Edit(m) => put(&mut state.edits, edits::read_edit(m)?)?,
             // What they do to shares is not written: it follows from them.
             Kind::Grant(m) => grants::take(state, m)?,
             Kind::Principal(m) => put(&mut state.principals, people::read_principal(m)?)?,

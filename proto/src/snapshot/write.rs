@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use prost::Message;
 use scheduler_core::state::State;
 
-use super::{FORMAT, attempts, bills, books, grants, jobs, people};
+use super::{FORMAT, attempts, bills, books, edits, grants, jobs, people};
 use crate::state::v1::record::Record as Kind;
 use crate::state::v1::{Header, Record, Trailer};
 
@@ -19,6 +19,7 @@ pub fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
     sink.put(Kind::Header(Header { format: FORMAT, index: meta.index.get(), term: meta.term.get() }))?;
     sink.put(Kind::Meta(people::meta(state)))?;
     state.budgets.iter().try_for_each(|(id, value)| sink.put(Kind::Budget(people::budget(*id, value))))?;
+    state.edits.iter().try_for_each(|(id, value)| sink.put(Kind::Edit(edits::edit(*id, value))))?;
     state.grants.iter().try_for_each(|(id, value)| sink.put(Kind::Grant(grants::grant(*id, value))))?;
     state
         .principals

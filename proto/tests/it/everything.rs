@@ -1,10 +1,11 @@
 //! A state with one of everything that a snapshot can hold. No history leads to it: it only has to come back as it is.
 
 use scheduler_core::bill::{Bill, BillCause, Restart};
-use scheduler_core::budget::{Ended as GrantEnded, Grant, ROOT};
+use scheduler_core::budget::{Became, Edited, Ended as GrantEnded, Grant, ROOT, TimedEdit, Trees};
 use scheduler_core::decision::{Basis, Record};
 use scheduler_core::id::{
-    AttemptId, AttemptNo, DecisionId, Generation, GrantId, JobId, Label, LogIndex, NodeId, Rank, Slot, Term,
+    AttemptId, AttemptNo, DecisionId, EditId, Generation, GrantId, JobId, Label, LogIndex, NodeId, Rank,
+    Revision, Slot, Term,
 };
 use scheduler_core::job::{
     Attempt, AttemptEnd, End, Ended, Exit, HeldBy, JobResult, PastAttempt, Phase, Placement, Progress, Stop,
@@ -16,7 +17,7 @@ use scheduler_core::state::{State, Timer};
 use scheduler_core::unit::{ChargeMillis, Share, Span, Timestamp};
 
 use crate::history::history;
-use crate::sample::{name, price, rights, settings, taking};
+use crate::sample::{name, price, rights, settings, taking, tree};
 
 fn at(ms: u64) -> Timestamp {
     Timestamp::from_millis(ms)
@@ -36,6 +37,7 @@ pub fn everything() -> State {
     bills(&mut state);
     results(&mut state);
     grants(&mut state);
+    edits(&mut state);
     let record = |start| Record { at: at(5), made_at: LogIndex::new(76), term: Term::new(2), start };
     state.decisions.insert(decision(0), record(taking(None)));
     let timers = [
@@ -43,6 +45,7 @@ pub fn everything() -> State {
         Timer::Release(JobId::new(500)),
         Timer::Drain(NodeId::new(1)),
         Timer::Grant(GrantId::new(4)),
+        Timer::Edit(EditId::new(2)),
     ];
     for timer in timers {
         state.timers.insert((at(9_000), timer), ());
@@ -101,6 +104,24 @@ fn grants(state: &mut State) {
         state.grants.insert(GrantId::new(n), grant);
     }
     state.meta.next_grant = GrantId::new(7);
+}
+
+fn edits(state: &mut State) {
+    let trees = || Some(Box::new(Trees { base: tree(), want: tree() }));
+    let change =
+        Edited { budget: "lab/a".into(), kind: "share".into(), before: "10%".into(), after: "20%".into() };
+    let applied = Became::Applied { revision: Revision::new(9), changes: vec![change] };
+    let kinds = [
+        (trees(), None),
+        (None, Some(applied)),
+        (None, Some(Became::Dropped { why: "it was changed since".into() })),
+    ];
+    for (n, (trees, became)) in (2..).zip(kinds) {
+        let (by, reason) = (name("ceo"), "a new term".into());
+        let edit = TimedEdit { at: at(50), trees, by, made_at: at(40), reason, became };
+        state.edits.insert(EditId::new(n), edit);
+    }
+    state.meta.next_edit = EditId::new(5);
 }
 
 fn stops() -> Vec<Stop> {

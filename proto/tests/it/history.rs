@@ -86,7 +86,7 @@ pub fn history() -> History {
     );
     let base = history.state.meta.tree;
     let root = TreeNode { owner: Some(name("ceo")), ..tree() };
-    history.ceo(Command::ApplyBudgets(ApplyBudgets { root, base, reason: "begin".into() }));
+    history.ceo(Command::ApplyBudgets(ApplyBudgets { root, base, reason: "begin".into(), at: None }));
     history.ceo(Command::AddPrincipal(AddPrincipal {
         name: name("ada"),
         token: TokenHash::new([3; 32]),

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use scheduler_core::agent::{EndedBy, Fault, RankEvent, Report};
 use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{
-    AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, Code, Command, DrainNode, EndGrant, Entry, Found,
-    GrantShare, IssueJoinToken, JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime, Saved,
-    SetTime, Submit, TimeSource,
+    AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, CancelEdit, Code, Command, DrainNode, EndGrant, Entry,
+    Found, GrantShare, IssueJoinToken, JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime,
+    Saved, SetTime, Submit, TimeSource,
 };
 use scheduler_core::decision::{Basis, Choice, Dropped, Level, Plan, Price, Right, Start, Take, UseOf, Why};
 use scheduler_core::id::{
-    AttemptId, AttemptNo, BodyHash, BudgetId, ClusterId, Epoch, Generation, GpuUuid, GrantId, JobId, Label,
-    LogIndex, Name, NodeId, Rank, ReplicaId, RequestId, Revision, Slot, SpecHash, Term, TokenHash,
+    AttemptId, AttemptNo, BodyHash, BudgetId, ClusterId, EditId, Epoch, Generation, GpuUuid, GrantId, JobId,
+    Label, LogIndex, Name, NodeId, Rank, ReplicaId, RequestId, Revision, Slot, SpecHash, Term, TokenHash,
 };
 use scheduler_core::job::Exit;
 use scheduler_core::node::{Facts, GpuFacts, Urgency};
@@ -67,6 +67,13 @@ fn grants() -> Vec<Command> {
     vec![
         grant(Some("language/pretrain"), Some(at(8_000))),
         grant(None, None),
+        Command::ApplyBudgets(ApplyBudgets {
+            root: tree(),
+            base: Revision::new(4),
+            reason: "next term".into(),
+            at: Some(at(8_000)),
+        }),
+        Command::CancelEdit(CancelEdit { edit: EditId::new(6), reason: "not yet".into() }),
         Command::EndGrant(EndGrant { grant: GrantId::new(7), reason: "it is over".into() }),
     ]
 }
@@ -110,6 +117,7 @@ fn first_commands() -> Vec<Command> {
             root: tree(),
             base: Revision::new(4),
             reason: "new term".into(),
+            at: None,
         }),
         Command::AddPrincipal(AddPrincipal {
             name: name("ada"),
@@ -381,6 +389,7 @@ pub fn answers() -> Vec<Answer> {
         Ok(Outcome::Done),
         Ok(Outcome::Submitted { job: JobId::new(4190) }),
         Ok(Outcome::BudgetsApplied { revision: Revision::new(5) }),
+        Ok(Outcome::EditPlanned { edit: EditId::new(6) }),
         Ok(Outcome::Granted { grant: GrantId::new(7) }),
         Ok(Outcome::Joined { node: NodeId::new(3) }),
         Ok(Outcome::Adopted { adopted: 3, dropped }),

@@ -53,6 +53,7 @@ fn everything_that_a_state_can_hold_comes_back_as_it_was() {
     let state = everything();
     let restored = read(&mut bytes_of(&state).as_slice()).unwrap();
     assert_eq!(restored.meta, state.meta);
+    assert!(restored.edits == state.edits, "edits");
     assert!(restored.grants == state.grants, "grants");
     assert!(restored.budgets == state.budgets, "budgets");
     assert!(restored.nodes == state.nodes, "nodes");

@@ -89,5 +89,6 @@ fn fire(state: &mut State, at: Timestamp, timer: Timer) {
             state.requests.remove(&id);
         }
         Timer::Grant(id) => budget::pass(state, id, at),
+        Timer::Edit(id) => budget::due_edit(state, id, at),
     }
 }

@@ -7,7 +7,7 @@ use super::context::Context;
 use super::entry::DONE;
 use super::rights;
 use crate::budget;
-use crate::command::{Answer, ApplyBudgets, Code, EndGrant, GrantShare, Outcome, Rejection};
+use crate::command::{Answer, ApplyBudgets, CancelEdit, Code, EndGrant, GrantShare, Outcome, Rejection};
 use crate::state::State;
 
 /// Applies a tree, if state still has the one that the difference was shown for.
@@ -20,8 +20,20 @@ pub(super) fn apply_budgets(state: &mut State, cx: &Context<'_>, budgets: &Apply
             String::from("run `bursar budget plan` again"),
         ));
     }
+    if let Some(at) = budgets.at.filter(|at| *at > cx.now) {
+        let who = rights::person(state, cx)?.0.clone();
+        let edit = budget::plan_edit(state, budgets, at, (cx.actor, &who), cx.now)?;
+        return Ok(Outcome::EditPlanned { edit });
+    }
     budget::apply_tree(state, &budgets.root, cx.actor)?;
     Ok(Outcome::BudgetsApplied { revision: state.meta.tree })
+}
+
+/// Takes an edit back whose time has not come.
+pub(super) fn cancel_edit(state: &mut State, cx: &Context<'_>, cancel: &CancelEdit) -> Answer {
+    let who = rights::person(state, cx)?.0.clone();
+    budget::cancel_edit(state, cancel.edit, &who, &cancel.reason, cx.now)?;
+    DONE
 }
 
 /// Gives a budget more share for a time.

@@ -71,6 +71,7 @@ pub(super) fn command(state: &mut State, cx: &Context<'_>, command: &Command) ->
         Command::Undrain(word) => undrain::undrain(state, cx, word),
         Command::Saves { node, saves } => saves::saves(state, cx, *node, saves),
         Command::ApplyBudgets(budgets) => budgets::apply_budgets(state, cx, budgets),
+        Command::CancelEdit(cancel) => budgets::cancel_edit(state, cx, cancel),
         Command::Grant(grant) => budgets::grant(state, cx, grant),
         Command::EndGrant(end) => budgets::end_grant(state, cx, end),
         Command::AddPrincipal(principal) => principals::add(state, cx, principal),

@@ -13,7 +13,7 @@ use crate::command::{Code, Rejection};
 use crate::id::{BudgetId, Name, Revision};
 use crate::principal::Actor;
 use crate::state::State;
-use crate::unit::Share;
+use crate::unit::{Share, Timestamp};
 
 /// Makes the root of a new tree.
 pub fn found(state: &mut State, name: Name, owner: Name) {
@@ -29,26 +29,49 @@ pub fn found(state: &mut State, name: Name, owner: Name) {
 /// # Errors
 /// When the file is no tree, or `actor` may not make one of the changes; then nothing has changed.
 pub fn apply_tree(state: &mut State, file: &TreeNode, actor: &Actor) -> Result<Vec<Change>, Rejection> {
-    let changes = diff(state, file)?;
-    changes.iter().try_for_each(|change| check_right(state, actor, change))?;
+    apply_tree_at(state, file, actor, state.meta.time)
+}
+
+/// The same at a moment that state has not come to yet, but for the timers before it.
+pub(super) fn apply_tree_at(
+    state: &mut State,
+    file: &TreeNode,
+    actor: &Actor,
+    now: Timestamp,
+) -> Result<Vec<Change>, Rejection> {
+    let changes = may_change(state, file, actor)?;
     if !changes.is_empty() {
-        *state = changed(state, file)?;
+        *state = changed(state, file, now)?;
     }
     Ok(changes)
 }
 
-/// Returns the state with the tree that `file` says, whoever asks; `file` differs from the tree there is.
+/// Returns what would change if the tree became `file`.
 ///
 /// # Errors
-/// When a grant would not fit any more, or there would be too many budgets.
-pub(super) fn changed(state: &State, file: &TreeNode) -> Result<State, Rejection> {
+/// When the file is no tree, or `actor` may not make one of the changes.
+pub(super) fn may_change(state: &State, file: &TreeNode, actor: &Actor) -> Result<Vec<Change>, Rejection> {
+    let changes = diff(state, file)?;
+    changes.iter().try_for_each(|change| check_right(state, actor, change))?;
+    Ok(changes)
+}
+
+/// Returns the state with the tree that `file` says, whoever asks.
+///
+/// # Errors
+/// When the file is no tree, a grant would not fit any more, or there would be too many budgets.
+pub fn edited(state: &State, file: &TreeNode, now: Timestamp) -> Result<State, Rejection> {
+    if diff(state, file)?.is_empty() { Ok(state.clone()) } else { changed(state, file, now) }
+}
+
+fn changed(state: &State, file: &TreeNode, now: Timestamp) -> Result<State, Rejection> {
     let mut next = state.clone();
     if let Some(root) = next.budgets.get_mut(&ROOT) {
         root.name = file.name.clone();
     }
     update(&mut next, ROOT, file);
-    grant::end_of_closed(&mut next);
-    fit::check_all(&next)?;
+    grant::end_of_closed(&mut next, now);
+    fit::check_all(&next, now)?;
     leave::closed(&mut next);
     if next.budgets.len() > KEPT_MAX {
         return Err(too_many(&next));

@@ -15,8 +15,7 @@ use crate::unit::{Share, Timestamp};
 ///
 /// # Errors
 /// When somewhere more would be given than there is.
-pub(super) fn check_all(state: &State) -> Result<(), Rejection> {
-    let now = state.meta.time;
+pub(super) fn check_all(state: &State, now: Timestamp) -> Result<(), Rejection> {
     let mut parents: Vec<BudgetId> = state
         .grants
         .values()

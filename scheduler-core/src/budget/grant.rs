@@ -206,7 +206,7 @@ fn check_reason(reason: &str) -> Result<(), Rejection> {
 }
 
 /// Returns as much of a reason as is kept.
-fn cut(reason: &str) -> String {
+pub(super) fn cut(reason: &str) -> String {
     let mut end = reason.len().min(REASON_MAX);
     while !reason.is_char_boundary(end) {
         end -= 1;
@@ -251,8 +251,7 @@ pub fn end_grant(
 }
 
 /// Ends the grants that a closed budget has or gives: its share went back.
-pub(super) fn end_of_closed(state: &mut State) {
-    let now = state.meta.time;
+pub(super) fn end_of_closed(state: &mut State, now: Timestamp) {
     let is_closed = |id: BudgetId| state.budgets.get(&id).is_none_or(|budget| budget.is_closed);
     let concerns = |grant: &Grant| is_closed(grant.to) || grant.from.is_some_and(is_closed);
     let due = state.grants.iter().filter(|(_, grant)| grant.until > now && concerns(grant));

@@ -10,15 +10,17 @@ mod fit;
 mod grant;
 mod leave;
 mod lookup;
+mod merge;
 mod record;
 mod rights;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod usage;
 
 pub use diff::{Change, What, diff};
-pub use edit::{apply_tree, found};
+pub use edit::{apply_tree, edited, found};
 pub use grant::{
     Ended, GRANTS_MAX, Grant, LENGTH_MAX, REASON_MAX, Standing, end_grant, grant, next_moment, pass,
 };
@@ -28,4 +30,7 @@ pub use lookup::{
 };
 pub use record::{Budget, COUNT_MAX, DEPTH_MAX, KEPT_MAX, MEMBERS_MAX, ROOT, Slice, TreeNode};
 pub use rights::{is_member, is_operator, may_edit, owns};
+pub use timed::{
+    Became, EDITS_MAX, Edited, TimedEdit, Trees, cancel_edit, changes_of, due_edit, next_look, plan_edit,
+};
 pub use usage::{PoolUsage, Row, usage};

@@ -66,6 +66,12 @@ impl<'a> Uses<'a> {
         Some((self.of(mine), self.of(theirs)))
     }
 
+    /// Whether a waiting funded job of one leaf may take, by its share, funded work of another past its protection.
+    pub(crate) fn may_take(&self, mine: BudgetId, theirs: BudgetId) -> bool {
+        let margin = self.state.meta.settings.margin_ppm;
+        self.parting(mine, theirs).is_some_and(|(mine, theirs)| mine.is_below_by(&theirs, margin))
+    }
+
     /// Returns how a funded job stands to a funded attempt past its protection; each by its leaf and turn.
     pub(super) fn sight(&self, mine: (BudgetId, Turn), theirs: (BudgetId, Turn)) -> Sight {
         let ((my, my_turn), (their, their_turn)) = (mine, theirs);

@@ -8,7 +8,7 @@ use alloc::string::String;
 
 use super::Change;
 use crate::apply::PRINCIPALS_MAX;
-use crate::budget::{GRANTS_MAX, KEPT_MAX};
+use crate::budget::{EDITS_MAX, GRANTS_MAX, KEPT_MAX};
 use crate::lifecycle::forget::bound;
 use crate::lifecycle::freed::PAST_MAX;
 use crate::lifecycle::stray::STRAYS_MAX;
@@ -20,7 +20,7 @@ use crate::unit::Span;
 type Row = (&'static str, usize, usize);
 
 /// What costs nothing to count.
-fn counted(state: &State) -> [Row; 14] {
+fn counted(state: &State) -> [Row; 15] {
     let settings = &state.meta.settings;
     let (jobs, nodes) = (state.jobs.len(), state.nodes.len());
     let live = bound(state.meta.live_jobs);
@@ -35,6 +35,7 @@ fn counted(state: &State) -> [Row; 14] {
         ("bills", state.bills.len(), bound(settings.bills_max)),
         ("requests", state.requests.len(), bound(settings.requests_max)),
         ("budgets", state.budgets.len(), KEPT_MAX),
+        ("timed edits", state.edits.len(), EDITS_MAX),
         ("grants", state.grants.len(), GRANTS_MAX),
         ("principals", state.principals.len(), PRINCIPALS_MAX),
         ("join tokens", state.join_tokens.len(), NODES_MAX),

@@ -49,6 +49,7 @@ fn check_timers(state: &State) -> Result<(), String> {
     wanted.extend(state.requests.iter().map(|(id, kept)| (kept.at.plus(memory), Timer::Request(*id))));
     let next = |id, grant| Some((budget::next_moment(state, grant, now)?, Timer::Grant(id)));
     wanted.extend(state.grants.iter().filter_map(|(id, grant)| next(*id, grant)));
+    wanted.extend(state.edits.iter().map(|(id, edit)| (budget::next_look(state, edit), Timer::Edit(*id))));
     let found: BTreeSet<(Timestamp, Timer)> = state.timers.keys().copied().collect();
     if let Some(odd) = wanted.symmetric_difference(&found).next() {
         return Err(format!("timer {odd:?} without reason, or missing"));

@@ -69,6 +69,7 @@ fn may_matter(timer: &Timer) -> bool {
         | Timer::Release(_)
         | Timer::Drain(_)
         | Timer::ProtectionOver(_)
+        | Timer::Edit(_)
         | Timer::Grant(_) => true,
         Timer::BackoffOver(_) | Timer::JoinToken(_) | Timer::Request(_) => false,
     }
@@ -83,6 +84,7 @@ fn matters(state: &State, timer: &Timer) -> bool {
         | Timer::Drain(_)
         | Timer::BackoffOver(_)
         | Timer::JoinToken(_)
+        | Timer::Edit(_)
         | Timer::Grant(_)
         | Timer::Request(_) => true,
     }

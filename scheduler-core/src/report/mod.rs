@@ -6,7 +6,7 @@
 mod bill;
 mod capacity;
 mod dry_run;
-
+mod edit;
 mod empty;
 mod footprint;
 mod room;
@@ -16,6 +16,7 @@ pub use bill::{Biggest, Bills, By, Key, Lost, Row, Size, bill, long_bill};
 pub use capacity::{Capacity, Classes, ENDS_SHOWN, Ends, IdleNodes, capacity};
 
 pub use dry_run::{DryRun, Expected, dry_run};
+pub use edit::{PoolEdit, RowEdit, Shift, Side, edit};
 pub use empty::{Emptying, Leaving, Order, empty_by, empty_by_order};
 pub use footprint::{Footprint, footprint};
 pub use room::{Largest, Room, Within};

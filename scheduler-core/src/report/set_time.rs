@@ -64,7 +64,9 @@ pub fn passed_over(state: &State, now: Timestamp, to: Timestamp) -> PassedOver {
             Timer::BackoffOver(_) | Timer::Release(_) => passed.waits += 1,
             Timer::JoinToken(_) => passed.joins += 1,
             // Told by the attempts; carried over.
-            Timer::ProtectionOver(_) | Timer::Request(_) | Timer::Grant(_) => debug_assert!(*at <= to),
+            Timer::ProtectionOver(_) | Timer::Request(_) | Timer::Grant(_) | Timer::Edit(_) => {
+                debug_assert!(*at <= to)
+            }
         }
     }
     let keep = state.meta.settings.keep_ended;

@@ -118,7 +118,8 @@ pub fn two_budgets(shares: [u32; 2], gpus: u32) -> World {
         ..base.children[2].clone()
     };
     let root = TreeNode { children: vec![leaf("a", shares[0]), leaf("b", shares[1])], ..base.clone() };
-    let edit = ApplyBudgets { root, base: world.state.meta.tree, reason: String::from("two budgets") };
+    let edit =
+        ApplyBudgets { root, base: world.state.meta.tree, reason: String::from("two budgets"), at: None };
     world.must(person("ada"), Command::ApplyBudgets(edit));
     world.node("n1", gpus);
     world

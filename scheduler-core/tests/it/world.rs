@@ -79,7 +79,7 @@ impl World {
         }
         let root = tree();
         let base = world.state.meta.tree;
-        let budgets = ApplyBudgets { root, base, reason: String::from("the first tree") };
+        let budgets = ApplyBudgets { root, base, reason: String::from("the first tree"), at: None };
         world.must(person("ada"), Command::ApplyBudgets(budgets));
         world
     }

@@ -95,6 +95,20 @@ impl Control for Api {
         budgets::apply(&self.shared, asked).await.map(Response::new)
     }
 
+    async fn cancel_budget_edit(
+        &self,
+        asked: Request<v1::CancelBudgetEditRequest>,
+    ) -> Result<Response<v1::Done>, Status> {
+        budgets::cancel_edit(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn show_budget(
+        &self,
+        asked: Request<v1::ShowBudgetRequest>,
+    ) -> Result<Response<v1::BudgetView>, Status> {
+        budgets::show(&self.shared, asked).await.map(Response::new)
+    }
+
     async fn budget_grant(
         &self,
         asked: Request<v1::BudgetGrantRequest>,

@@ -13,6 +13,7 @@ use scheduler_core::command::{Answer, Command, Entry, Outcome, SetTime, TimeSour
 use scheduler_core::id::{AttemptId, BudgetId, JobId, LogIndex, NodeId};
 use scheduler_core::principal::Actor;
 use scheduler_core::state::State;
+use scheduler_core::unit::Timestamp;
 
 use crate::views::words;
 
@@ -27,6 +28,7 @@ pub fn events(
     let mut out = Vec::new();
     let scene = Scene { before, after, actor: words::actor(&entry.actor) };
     scene.command(&entry.actor, &entry.command, answer, &mut out);
+    scene.edits(&mut out);
     scene.grants(&mut out);
     scene.nodes(&mut out);
     scene.jobs(&mut out);
@@ -65,9 +67,23 @@ impl Scene<'_> {
                 let said = format!("its end was asked for{}", words::because(&cancel.reason));
                 out.push(self.of_job(cancel.job, event("job.cancel", &who, said)));
             }
-            Command::ApplyBudgets(_) => {
-                let said = format!("the tree is revision {}", self.after.meta.tree);
-                out.push(event("budget.changed", &who, said));
+            Command::ApplyBudgets(apply) => {
+                let (kind, said) = match outcome {
+                    Outcome::EditPlanned { edit } => {
+                        let at = apply.at.map_or(0, Timestamp::as_millis);
+                        let when = proto::json::rfc3339(at);
+                        (
+                            "budget.edit-planned",
+                            format!("edit {edit} takes effect at {when}: {}", apply.reason),
+                        )
+                    }
+                    _ => ("budget.changed", format!("the tree is revision {}", self.after.meta.tree)),
+                };
+                out.push(event(kind, &who, said));
+            }
+            Command::CancelEdit(cancel) => {
+                let said = format!("edit {} was taken back: {}", cancel.edit, cancel.reason);
+                out.push(event("budget.edit-cancelled", &who, said));
             }
             Command::AddPrincipal(add) => {
                 out.push(event("principal.added", &who, format!("{} may ask", add.name)));

@@ -42,7 +42,10 @@ impl Wanted {
             let rest = said.action.strip_prefix(action);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        let is_below = |budget: &str| super::is_below(said.budget.as_deref(), budget);
+        let is_below = |budget: &str| {
+            super::is_below(said.budget.as_deref(), budget)
+                || said.changes.iter().any(|change| super::is_below(Some(&change.path), budget))
+        };
         self.actor.as_ref().is_none_or(|actor| said.actor == *actor)
             && self.action.as_deref().is_none_or(is_action)
             && self.job.is_none_or(|job| said.job == Some(job.get()))

@@ -6,7 +6,7 @@ use scheduler_core::decision::UseOf;
 use scheduler_core::id::{BudgetId, GrantId, Name};
 use scheduler_core::spec::Tier;
 
-use super::{Scene, charge, use_view};
+use super::{Scene, budget_edit, charge, use_view};
 
 /// Returns the whole tree, with its books in each pool.
 #[must_use]
@@ -19,6 +19,7 @@ pub fn tree(scene: Scene<'_>) -> v1::BudgetTreeView {
         window_ms: state.meta.settings.window.as_millis(),
         pools: budget::usage(state, scene.now).iter().map(|pool| pool_view(scene, pool)).collect(),
         tree: budget::tree(state).map(|tree| tree.to_wire()),
+        edits: state.edits.iter().map(|(id, edit)| budget_edit::edit(state, *id, edit)).collect(),
         grants: state.grants.iter().map(|(id, grant)| grant_view(scene, *id, grant)).collect(),
     }
 }
@@ -31,7 +32,9 @@ fn pool_view(scene: Scene<'_>, pool: &PoolUsage) -> v1::BudgetPoolView {
     }
 }
 
-fn row_view(scene: Scene<'_>, row: &Row) -> v1::BudgetRow {
+/// Returns one row of the tree.
+#[must_use]
+pub fn row_view(scene: Scene<'_>, row: &Row) -> v1::BudgetRow {
     let state = scene.state();
     let budget = state.budgets.get(&row.id);
     v1::BudgetRow {

@@ -5,6 +5,8 @@
 
 pub mod bill;
 pub mod budget;
+pub mod budget_edit;
+pub mod budget_one;
 pub mod capacity;
 pub mod cluster;
 pub mod cost;

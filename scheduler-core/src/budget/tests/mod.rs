@@ -6,6 +6,7 @@ mod laws;
 mod questions;
 mod refusals;
 mod rights;
+mod timed;
 mod usage;
 
 use std::vec::Vec;

@@ -263,7 +263,7 @@ fn wide(prefix: &str, count: usize) -> TreeNode {
 
 fn apply_tree(world: &mut World, root: TreeNode) -> Answer {
     let base = world.state.meta.tree;
-    let budgets = ApplyBudgets { root, base, reason: String::from("another year") };
+    let budgets = ApplyBudgets { root, base, reason: String::from("another year"), at: None };
     world.apply(person("ada"), Command::ApplyBudgets(budgets))
 }
 

@@ -58,7 +58,7 @@ fn a_tree_is_applied_on_the_revision_it_was_planned_for_by_who_owns_what_is_abov
     let mut root = tree();
     root.children[1].share = Share::from_ppm(400_000).expect("a share");
     let base = world.state.meta.tree;
-    let stale = ApplyBudgets { root, base: Revision::new(base.get() - 1), reason: String::new() };
+    let stale = ApplyBudgets { root, base: Revision::new(base.get() - 1), reason: String::new(), at: None };
     assert_eq!(world.refused(person("ada"), Command::ApplyBudgets(stale.clone())), Code::Stale);
     let now = ApplyBudgets { base, ..stale };
     assert_eq!(world.refused(person("eve"), Command::ApplyBudgets(now.clone())), Code::NotAllowed);

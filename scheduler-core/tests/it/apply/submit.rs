@@ -137,7 +137,7 @@ fn the_nearest_owner_that_set_a_default_says_it() {
         ContractDefaults { min_runtime: Some(Span::from_hours(2)), resumable: Some(true), time_limit: None };
     root.children[0].children[0].defaults.min_runtime = Some(Span::ZERO);
     let base = world.state.meta.tree;
-    let budgets = ApplyBudgets { root, base, reason: String::from("defaults") };
+    let budgets = ApplyBudgets { root, base, reason: String::from("defaults"), at: None };
     world.must(person("ada"), Command::ApplyBudgets(budgets));
     let silent = |budget: &str| Request {
         budget: String::from(budget),

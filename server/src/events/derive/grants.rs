@@ -1,12 +1,31 @@
-//! What became of grants: they begin and end by time, by a person's word, or with a budget.
+//! What became of grants and of edits with a start time: time alone changes them too.
 
 use proto::v1::EventView;
-use scheduler_core::budget::{Grant, Standing, label};
+use scheduler_core::budget::{Became, Grant, Standing, label};
 use scheduler_core::id::GrantId;
 
 use super::{NOBODY, Scene, event};
 
 impl Scene<'_> {
+    /// Edits of the tree whose time came.
+    pub(super) fn edits(&self, out: &mut Vec<EventView>) {
+        for (id, edit) in self.after.edits.iter() {
+            let was_open = self.before.edits.get(id).is_some_and(|was| was.became.is_none());
+            match edit.became.as_ref().filter(|_| was_open) {
+                None => {}
+                Some(Became::Applied { revision, .. }) => {
+                    let said =
+                        format!("edit {id} of {} took effect: the tree is revision {revision}", edit.by);
+                    out.push(event("budget.changed", NOBODY, said));
+                }
+                Some(Became::Dropped { why }) => {
+                    let said = format!("edit {id} of {} was dropped: {why}", edit.by);
+                    out.push(event("budget.edit-dropped", NOBODY, said));
+                }
+            }
+        }
+    }
+
     /// Grants that were made, began, ended or were taken back.
     pub(super) fn grants(&self, out: &mut Vec<EventView>) {
         for (id, grant) in self.after.grants.iter() {

@@ -3,7 +3,7 @@
 
 use proto::Wire as _;
 use proto::v1::{AuditView, BudgetChange};
-use scheduler_core::budget;
+use scheduler_core::budget::{self, Became};
 use scheduler_core::command::{
     Answer, ApplyBudgets, Command, DrainNode, EndGrant, Entry, GrantShare, NodeWord, Outcome, Submit,
 };
@@ -23,12 +23,13 @@ pub(super) fn audit(
     entry: &Entry,
     answer: &Answer,
 ) -> Vec<AuditView> {
-    if is_repeated(after, index, entry) {
-        return Vec::new();
-    }
     let mut out = Vec::new();
     let scene = Scene { before, after };
-    scene.one(&entry.actor, &entry.command, answer, &mut out);
+    // What time alone did came before the command.
+    scene.edits(&mut out);
+    if !is_repeated(after, index, entry) {
+        scene.one(&entry.actor, &entry.command, answer, &mut out);
+    }
     for (n, line) in out.iter_mut().enumerate() {
         line.schema = "audit/v1".to_owned();
         line.index = index.get();
@@ -89,6 +90,41 @@ impl Scene<'_> {
         });
     }
 
+    /// Edits whose time came: in the name of who asked for them.
+    fn edits(&self, out: &mut Vec<AuditView>) {
+        for (id, edit) in self.after.edits.iter() {
+            let was_open = self.before.edits.get(id).is_some_and(|was| was.became.is_none());
+            let Some(became) = edit.became.as_ref().filter(|_| was_open) else { continue };
+            let (action, sentence, changes) = match became {
+                Became::Applied { changes, .. } => {
+                    let changes: Vec<BudgetChange> = changes.iter().map(views::budget_edit::edited).collect();
+                    ("budget.edit-applied", format!("the edit {id} of {} took effect", edit.by), changes)
+                }
+                Became::Dropped { why } => (
+                    "budget.edit-dropped",
+                    format!("the edit {id} of {} was dropped: {why}", edit.by),
+                    Vec::new(),
+                ),
+            };
+            let actor = Actor::Principal(edit.by.clone());
+            out.push(AuditView {
+                actor: words::actor(&actor),
+                actor_kind: self.kind(&actor).to_owned(),
+                action: action.to_owned(),
+                subject: self.root(),
+                reason: edit.reason.clone(),
+                sentence,
+                changes,
+                ..AuditView::default()
+            });
+        }
+    }
+
+    fn root(&self) -> String {
+        let root = self.after.budgets.get(&budget::ROOT).map(|root| root.name.to_string());
+        root.unwrap_or_default()
+    }
+
     /// What the actor was when it asked.
     fn kind(&self, actor: &Actor) -> &'static str {
         match actor {
@@ -123,7 +159,14 @@ impl Scene<'_> {
             Command::Uncordon(word) => self.of_node("node.uncordon", word, "lets work on the node again"),
             Command::Undrain(word) => self.of_node("node.undrain", word, "takes the drain back"),
             Command::Drain(order) => self.drained(order),
-            Command::ApplyBudgets(apply) => self.tree_applied(apply),
+            Command::ApplyBudgets(apply) => self.tree_applied(apply, answer),
+            Command::CancelEdit(cancel) => Said {
+                action: "budget.edit-cancel",
+                subject: format!("edit {}", cancel.edit),
+                reason: cancel.reason.clone(),
+                sentence: format!("takes edit {} back", cancel.edit),
+                ..Said::default()
+            },
             Command::Grant(grant) => self.granted(grant, answer),
             Command::EndGrant(end) => self.grant_ended(end),
             Command::AddPrincipal(add) => {
@@ -201,14 +244,20 @@ impl Scene<'_> {
     }
 
     /// The changes are those that it would have made to the tree as it was, also if it was refused.
-    fn tree_applied(&self, apply: &ApplyBudgets) -> Said {
+    fn tree_applied(&self, apply: &ApplyBudgets, answer: &Answer) -> Said {
         let changes = budget::diff(self.before, &apply.root).unwrap_or_default();
-        let root = self.after.budgets.get(&budget::ROOT).map(|root| root.name.to_string());
+        let when = match (apply.at, answer) {
+            (Some(at), Ok(Outcome::EditPlanned { edit })) => {
+                format!(", from {} on (edit {edit})", moment(at))
+            }
+            (Some(at), _) => format!(", from {} on", moment(at)),
+            (None, _) => String::new(),
+        };
         Said {
             action: "budget.apply",
-            subject: root.unwrap_or_default(),
+            subject: self.root(),
             reason: apply.reason.clone(),
-            sentence: tree(&changes),
+            sentence: format!("{}{when}", tree(&changes)),
             changes: changes.iter().map(views::budget::change).collect(),
             ..Said::default()
         }

@@ -107,7 +107,8 @@ impl History {
         bob.token = token(&format!("bob-{}", self.world.log.len()));
         let _ = self.apply(person("ada"), Command::AddPrincipal(bob));
         let base = self.world.state.meta.tree;
-        let budgets = ApplyBudgets { root: crate::world::tree(), base, reason: String::from("as it was") };
+        let budgets =
+            ApplyBudgets { root: crate::world::tree(), base, reason: String::from("as it was"), at: None };
         let _ = self.apply(person("ada"), Command::ApplyBudgets(budgets));
         let from = self.below(self.nodes.len());
         for at in from..self.nodes.len() {
@@ -139,7 +140,7 @@ impl History {
             _ => {}
         }
         let who = ["ada", "eve"][self.below(2)];
-        let budgets = ApplyBudgets { root, base, reason: String::from("a change") };
+        let budgets = ApplyBudgets { root, base, reason: String::from("a change"), at: None };
         let _ = self.apply(person(who), Command::ApplyBudgets(budgets));
     }
 
