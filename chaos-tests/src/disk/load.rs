@@ -321,6 +321,7 @@ async fn edit_once(client: &Client, share: u32) -> Result<(u64, u32), Failed> {
         tree: seen.tree,
         revision: seen.revision,
         reason: "a test".to_owned(),
+        at: None,
     };
     Ok((client.apply_budgets(&request).await?.revision, share))
 }

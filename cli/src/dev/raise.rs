@@ -166,6 +166,7 @@ async fn budgets(client: &Client, lab: &TreeNode) -> Result<(), Failure> {
         tree: Some(lab.clone()),
         revision: plan.revision,
         reason: "the demo lab".into(),
+        at: None,
     };
     client.budget_apply(request).await.map(|_| ())
 }

@@ -261,6 +261,7 @@ impl Client {
             tree: Some(tree),
             revision: plan.revision,
             reason: "the first tree".into(),
+            at: None,
         };
         self.inner.clone().budget_apply(self.ask(request)).await.unwrap();
     }

@@ -1,4 +1,4 @@
-use std::string::String;
+use std::string::{String, ToString as _};
 
 use super::{at, lab, name, who, with_lab};
 use crate::apply::advance;
