@@ -1,6 +1,8 @@
 //! What replicas and agents tell each other: assignments, reports, facts.
 
-use scheduler_core::agent::{Assignment, Assignments, EndedBy, Fault, Order, RankEvent, Report, Token};
+use scheduler_core::agent::{
+    ArrayTask, Assignment, Assignments, EndedBy, Fault, Order, RankEvent, Report, Token,
+};
 use scheduler_core::command::Saved;
 use scheduler_core::id::{
     AttemptId, AttemptNo, ClusterId, Epoch, Generation, GpuUuid, JobId, LogIndex, Rank, SpecHash, Term,
@@ -74,6 +76,13 @@ impl Wire for Assignment {
             nodes: self.nodes.iter().map(ToString::to_string).collect(),
             addresses: self.addresses.clone(),
             port: self.port.map(u32::from),
+            array: self.array.map(|task| v1::ArrayTask {
+                of: task.of.get(),
+                index: task.index,
+                count: task.count,
+                min: task.min,
+                max: task.max,
+            }),
         }
     }
 
@@ -96,6 +105,13 @@ impl Wire for Assignment {
             nodes: m.nodes.iter().map(|text| name("nodes", text)).collect::<Result<_, _>>()?,
             addresses: m.addresses,
             port: m.port.map(|port| narrow("port", port)).transpose()?,
+            array: m.array.map(|m| ArrayTask {
+                of: JobId::new(m.of),
+                index: m.index,
+                count: m.count,
+                min: m.min,
+                max: m.max,
+            }),
         })
     }
 }

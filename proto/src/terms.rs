@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message;
+use scheduler_core::array::Indexes;
 use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{Code, Rejection};
-use scheduler_core::spec::{ContractDefaults, Launch, Program, Request, Shape, Turn};
+use scheduler_core::id::JobId;
+use scheduler_core::spec::{After, Asks, ContractDefaults, Launch, Program, Request, Shape, Turn, Wants};
 use scheduler_core::unit::{Bytes, GpuCount, Share};
 
 use crate::error::Error;
 use crate::v1;
-use crate::wire::{Wire, label, name, narrow, required, span};
+use crate::wire::{Wire, label, moment, name, narrow, required, span};
 
 /// The most bytes of an encoded launch.
 pub const LAUNCH_MAX: usize = 64 * 1024;
@@ -83,6 +85,9 @@ impl Wire for Request {
             retries: u32::from(self.retries),
             turn: self.turn.map(|turn| turn.to_wire()),
             held: self.is_held,
+            begin_at: self.asks.begin.map(|at| at.as_millis()),
+            after: self.asks.after.iter().map(Wire::to_wire).collect(),
+            array: self.asks.array.as_ref().map(ToString::to_string),
         }
     }
 
@@ -110,7 +115,33 @@ impl Wire for Request {
             retries: narrow("retries", m.retries)?,
             turn: m.turn.map(Turn::from_wire).transpose()?,
             is_held: m.held,
+            asks: Asks {
+                begin: m.begin_at.map(moment),
+                after: m.after.into_iter().map(After::from_wire).collect::<Result<_, _>>()?,
+                array: m.array.map(|text| indexes(&text)).transpose()?,
+            },
         })
+    }
+}
+
+/// Reads which tasks an array has.
+pub(crate) fn indexes(text: &str) -> Result<Indexes, Error> {
+    if text.len() > 4096 {
+        return Err(Error::bad("array", "no list of tasks is that long"));
+    }
+    Indexes::parse(text).map_err(|error| Error::bad("array", error.to_string()))
+}
+
+impl Wire for After {
+    type Message = v1::AfterJob;
+
+    fn to_wire(&self) -> v1::AfterJob {
+        v1::AfterJob { job: self.job.get(), ok: self.wants == Wants::Success, task: self.task }
+    }
+
+    fn from_wire(m: v1::AfterJob) -> Result<Self, Error> {
+        let wants = if m.ok { Wants::Success } else { Wants::End };
+        Ok(Self { job: JobId::new(m.job), task: m.task, wants })
     }
 }
 

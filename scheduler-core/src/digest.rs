@@ -18,6 +18,7 @@ impl State {
             part(&self.join_tokens),
             part(&self.nodes),
             part(&self.jobs),
+            part(&self.arrays),
             part(&self.attempts),
             digest_of(&self.books),
             part(&self.launches),
@@ -29,6 +30,7 @@ impl State {
             part(&self.ended),
             part(&self.results),
             part(&self.results_by_end),
+            part(&self.dependents),
             part(&self.timers),
         ];
         let mut hasher = blake3::Hasher::new();

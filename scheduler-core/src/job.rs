@@ -4,12 +4,13 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::array::Task;
 use crate::decision::{Price, Right};
 use crate::id::{
-    AttemptId, AttemptNo, BudgetId, DecisionId, Generation, Label, Name, NodeId, Rank, Slot, SpecHash,
+    AttemptId, AttemptNo, BudgetId, DecisionId, Generation, JobId, Label, Name, NodeId, Rank, Slot, SpecHash,
 };
 use crate::principal::AccountName;
-use crate::spec::{Shape, TermSource, Tier, Turn};
+use crate::spec::{Shape, TermSource, Tier, Turn, Wants};
 use crate::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
 
 /// What a person submitted; keeps one number for life.
@@ -43,6 +44,58 @@ pub struct Job {
     pub charged: ChargeMillis,
     /// What is known of its checkpoints, restarts and preemptions.
     pub progress: Progress,
+    /// What it waits for, or did, before it stands in line.
+    pub before: Before,
+    /// Its place in an array, if it is a task of one.
+    pub array: Option<Task>,
+}
+
+/// What a job waits for before it stands in line.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Before {
+    /// It is held until then.
+    pub begin: Option<Timestamp>,
+    /// What must have ended, each job once; at most [`Before::NEEDS_MAX`].
+    pub needs: Vec<Need>,
+}
+
+impl Before {
+    /// A job waits for so many others at most.
+    pub const NEEDS_MAX: usize = 64;
+
+    /// Returns what keeps the job out of line at `now`: none if nothing does.
+    #[must_use]
+    pub fn holds(&self, now: Timestamp) -> Option<HeldBy> {
+        let of = |met: Met| self.needs.iter().find(|need| need.met == met);
+        match (of(Met::Never), of(Met::Open), self.begin) {
+            (Some(never), _, _) => Some(HeldBy::Dependency { never: Some(never.job) }),
+            (None, Some(_), _) => Some(HeldBy::Dependency { never: None }),
+            (None, None, Some(until)) if now < until => Some(HeldBy::Begin { until }),
+            (None, None, _) => None,
+        }
+    }
+}
+
+/// A job that must have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Need {
+    /// Which.
+    pub job: JobId,
+    /// How it must have ended.
+    pub wants: Wants,
+    /// Whether it has.
+    pub met: Met,
+}
+
+/// Whether a job ended as another one needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Met {
+    /// It has not ended yet.
+    Open,
+    /// It has.
+    Yes,
+    /// It ended otherwise, for good.
+    Never,
 }
 
 /// What is known of a job's checkpoints, restarts and preemptions over all its attempts.
@@ -199,6 +252,16 @@ pub enum HeldBy {
     Barren {
         /// How often in a row.
         preemptions: u16,
+    },
+    /// Its submission says so: until then.
+    Begin {
+        /// When.
+        until: Timestamp,
+    },
+    /// Its submission says so: until others have ended.
+    Dependency {
+        /// The first of them that can never end as it must; none if all still can.
+        never: Option<JobId>,
     },
 }
 

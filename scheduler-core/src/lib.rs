@@ -18,6 +18,7 @@ extern crate std;
 
 pub mod agent;
 pub mod apply;
+pub mod array;
 pub mod bill;
 pub mod budget;
 pub mod cluster_time;

@@ -68,6 +68,10 @@ pub struct Settings {
     pub bills_max: u32,
     /// How many breakpoints the curves of the ledger have, all together.
     pub curve_points_max: u32,
+    /// How many jobs all that wait for others wait for, together.
+    pub dependencies_max: u32,
+    /// How many tasks all arrays in state have, together.
+    pub array_tasks_max: u32,
     /// Whether nodes whose NVML is simulated may join.
     pub allow_simulated: bool,
 }
@@ -106,6 +110,8 @@ impl Default for Settings {
             decisions_max: 500_000,
             bills_max: 100_000,
             curve_points_max: 2_000_000,
+            dependencies_max: 1_000_000,
+            array_tasks_max: 20_000_000,
             allow_simulated: false,
         }
     }

@@ -4,8 +4,9 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::id::{Label, Name};
-use crate::unit::{Bytes, GpuCount, Span};
+use crate::array::Indexes;
+use crate::id::{JobId, Label, Name};
+use crate::unit::{Bytes, GpuCount, Span, Timestamp};
 
 /// Which books a job is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +99,39 @@ pub struct Request {
     pub turn: Option<Turn>,
     /// Whether it starts held.
     pub is_held: bool,
+    /// When it may start, and after what.
+    pub asks: Asks,
+}
+
+/// What a submission asks beside its shape and its contract; nothing, unless it says so.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Asks {
+    /// It is held until then.
+    pub begin: Option<Timestamp>,
+    /// It is held until all of these have ended.
+    pub after: Vec<After>,
+    /// It is an array of so many tasks.
+    pub array: Option<Indexes>,
+}
+
+/// A job that must have ended before another one stands in line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct After {
+    /// Which: a job, or an array, of which all tasks are meant.
+    pub job: JobId,
+    /// Which task of that array, if one is meant.
+    pub task: Option<u32>,
+    /// How it must have ended.
+    pub wants: Wants,
+}
+
+/// How a job must have ended for another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wants {
+    /// In any way.
+    End,
+    /// Completed.
+    Success,
 }
 
 /// The part of a submission that only the node reads; `apply` and `plan` never do.

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::array::JobArray;
 use crate::bill::Bill;
 use crate::budget::{Budget, Grant, TimedEdit};
 use crate::command::Remembered;
@@ -41,6 +42,8 @@ pub struct State {
     pub nodes: Table<NodeId, Node, Boxed>,
     /// Jobs, live and lately ended.
     pub jobs: Table<JobId, Job, Boxed>,
+    /// Arrays, live and lately ended; their tasks are jobs.
+    pub arrays: Table<JobId, JobArray, Boxed>,
     /// Attempts from placing until their GPUs are proven empty.
     pub attempts: Table<AttemptId, Attempt, Boxed>,
     /// Where GPU time went, and what budgets were charged for it.
@@ -63,6 +66,8 @@ pub struct State {
     pub results: Table<JobId, JobResult>,
     /// Index: the same, by the moment of their end.
     pub results_by_end: Table<(Timestamp, JobId), ()>,
+    /// Index: who waits for a job that has not ended: that one, then whoever waits.
+    pub dependents: Table<(JobId, JobId), ()>,
     /// Index: what changes by time alone, and when; `apply` runs it in this order before each command.
     pub timers: Table<(Timestamp, Timer), ()>,
 }
@@ -91,7 +96,7 @@ pub enum Timer {
     BackoffOver(NodeId),
     /// An attempt without go, or that its agents could not start, has had its time.
     StartBy(AttemptId),
-    /// A free-tier job is tried again after preemptions.
+    /// A held job is in line by itself from then on.
     Release(JobId),
     /// A drain begins, or its deadline is so near that what is left is told to leave.
     Drain(NodeId),
@@ -145,8 +150,10 @@ pub struct Meta {
     pub tree: Revision,
     /// Why it is in safe mode; none when it is not.
     pub safe_mode: Option<SafeMode>,
-    /// Changes that a node-by-node count would have to search for: live jobs.
+    /// Changes that a node-by-node count would have to search for: live jobs; an array counts with all its places.
     pub live_jobs: u32,
+    /// The tasks of all arrays in state, made or not.
+    pub array_tasks: u32,
     /// The bytes of [`State::launches`].
     pub spec_bytes: u64,
     /// Agents' claims that were refused, by node: alarms.

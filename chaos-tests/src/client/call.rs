@@ -243,7 +243,7 @@ impl Client {
     /// # Errors
     /// When it is refused, or no replica answers.
     pub async fn show(&self, job: u32) -> Result<v1::JobView, Failed> {
-        let request = v1::ShowJobRequest { read: None, job };
+        let request = v1::ShowJobRequest { read: None, job, task: None };
         self.ask(|mut control| async move { control.show_job(request).await }).await
     }
 

@@ -57,6 +57,10 @@ pub struct Args {
 pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
     let job = args.job.as_deref().map(subject::job).transpose()?;
     let client = shell.client()?;
+    let job = match job {
+        Some(job) => Some(job.number(&client).await?),
+        None => None,
+    };
     let time = past::time(shell, &client, args.since.as_deref(), args.until.as_deref()).await?;
     let mut request = AuditRequest {
         read: Some(ReadAs { stale: args.stale }),

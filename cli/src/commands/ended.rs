@@ -21,7 +21,7 @@ const LOOK_MAX: Duration = Duration::from_millis(1000);
 pub async fn wait(client: &Client, job: u32, deadline: Option<Deadline>) -> Result<JobView, Failure> {
     let mut pause = LOOK_FIRST;
     loop {
-        let view = client.show_job(ShowJobRequest { read: None, job }).await?;
+        let view = client.show_job(ShowJobRequest { read: None, job, task: None }).await?;
         if view.state == "ended" {
             return Ok(view);
         }

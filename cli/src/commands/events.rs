@@ -50,6 +50,10 @@ pub struct Args {
 pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
     let job = args.job.as_deref().map(subject::job).transpose()?;
     let client = shell.client()?;
+    let job = match job {
+        Some(job) => Some(job.number(&client).await?),
+        None => None,
+    };
     let asked = past::time(shell, &client, args.since.as_deref(), args.until.as_deref()).await?;
     let (mut after, mut time) = (args.after, asked);
     if after.is_none() && time.since_at.is_none() {
@@ -91,7 +95,7 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
 
 /// Returns the time of a job's life: from its submission until it left state, if it has.
 async fn life(client: &Client, job: u32, asked: past::Time) -> Result<past::Time, Failure> {
-    let view = client.show_job(ShowJobRequest { read: None, job }).await?;
+    let view = client.show_job(ShowJobRequest { read: None, job, task: None }).await?;
     let until = asked.until_at.into_iter().chain(view.left_at.map(|at| at.saturating_add(1))).min();
     Ok(past::Time { since_at: Some(view.submitted_at), until_at: until })
 }

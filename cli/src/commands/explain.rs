@@ -13,6 +13,7 @@ use crate::shell::Shell;
 #[command(after_help = "Examples:\n  \
     bursar explain 4190        why this job waits, runs, or ended; if it gave way: for whom, why it, at what cost\n  \
     bursar explain 4190.1      one attempt\n  \
+    bursar explain 4190[7]     one task of an array; 4190 is all of it\n  \
     bursar explain d8841.0     one decision, with both sides' numbers as they were\n  \
     bursar explain B1203       why a submission was refused, without a network")]
 pub struct Args {
@@ -46,7 +47,7 @@ fn check(subject: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(codes::USAGE, format!("`{subject}` is no job, attempt or decision")).fix(
-        "write 4190, 4190.2 or d8841.0; nodes: bursar node show, budgets: bursar budget tree, codes: bursar help B1203",
+        "write 4190, 4190[7], 4190.2 or d8841.0; nodes: bursar node show, budgets: bursar budget tree, codes: bursar help B1203",
     ))
 }
 
@@ -56,7 +57,7 @@ mod tests {
 
     #[test]
     fn only_what_can_be_explained_is_asked_for() {
-        for subject in ["4190", "4190.2", "d8841.0"] {
+        for subject in ["4190", "4190.2", "4190[7]", "4190[7].2", "d8841.0"] {
             assert!(check(subject).is_ok(), "{subject}");
         }
         for subject in ["", "d", "d12", "d12.", "d12.0.1", "node-17", "language/posttrain", "4190.x"] {

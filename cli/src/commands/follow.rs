@@ -62,7 +62,7 @@ pub async fn attempt(shell: &Shell, client: &Client, wanted: &Wanted) -> Result<
 pub async fn to_the_end(shell: &Shell, client: &Client, wanted: &Wanted) -> Result<(), Failure> {
     let mut last = 0;
     loop {
-        let view = client.show_job(ShowJobRequest { read: None, job: wanted.job }).await?;
+        let view = client.show_job(ShowJobRequest { read: None, job: wanted.job, task: None }).await?;
         let next = view
             .attempts
             .iter()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
-use proto::v1::{AsOf, AttemptView, CancelRequest, ListJobsRequest, ReadAs, ShowJobRequest};
+use proto::v1::{AsOf, AttemptView, CancelRequest, ListJobsRequest, ReadAs};
 use serde::Serialize;
 
 use super::job_word::{self, Word};
@@ -25,9 +25,9 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show one job: terms, attempts, end
+    /// Show one job: terms, attempts, end; of an array its tasks in sum
     Show {
-        /// Its number
+        /// Its number; 4190[7] is one task of an array
         job: String,
     },
     /// List jobs: all that live, by state, or all that ended in some time
@@ -82,6 +82,9 @@ struct List {
     /// Of those, the ones that ended before this moment
     #[arg(long, value_name = "MOMENT", requires = "since")]
     until: Option<String>,
+    /// The tasks of arrays too, one by one
+    #[arg(long, conflicts_with = "since")]
+    tasks: bool,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
@@ -102,7 +105,7 @@ enum State {
     after_help = "Examples:\n  bursar job cancel 4190\n  bursar job cancel 4190 --now --reason \"wrong data\""
 )]
 struct Cancel {
-    /// Their numbers
+    /// Their numbers; 4190 is a job or a whole array, 4190[7] one task of it
     #[arg(required = true)]
     jobs: Vec<String>,
     /// Kill at once, without the end signal first
@@ -118,7 +121,7 @@ struct Cancel {
     after_help = "Ends with the job's own exit code; with several jobs, with that of the first one that did not complete."
 )]
 struct Wait {
-    /// Their numbers
+    /// Their numbers; 4190 is a job or a whole array, 4190[7] one task of it
     #[arg(required = true)]
     jobs: Vec<String>,
     /// Give up after so long (exit code 8)
@@ -144,11 +147,16 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
 }
 
 async fn show(shell: &Shell, job: &str) -> Result<Exit, Failure> {
-    let request = ShowJobRequest { read: None, job: subject::job(job)? };
+    let request = subject::job(job)?.show();
     let mut view = shell.client()?.show_job(request).await?;
     super::schema(&mut view.schema, "job/v1");
     shell.show(&view, &[view.job.to_string()], |look| render::job::job(&view, look))?;
     Ok(Exit::Done)
+}
+
+/// Returns a job's number as people say it.
+fn shown(view: &proto::v1::JobView) -> String {
+    if view.shown_as.is_empty() { view.job.to_string() } else { view.shown_as.clone() }
 }
 
 /// What `job attempts` says in JSON.
@@ -161,9 +169,10 @@ struct Attempts<'a> {
 }
 
 async fn attempts(shell: &Shell, job: &str) -> Result<Exit, Failure> {
-    let request = ShowJobRequest { read: None, job: subject::job(job)? };
+    let request = subject::job(job)?.show();
     let view = shell.client()?.show_job(request).await?;
-    let names: Vec<String> = view.attempts.iter().map(|a| format!("{}.{}", view.job, a.attempt)).collect();
+    let names: Vec<String> =
+        view.attempts.iter().map(|a| format!("{}.{}", shown(&view), a.attempt)).collect();
     let said = Attempts {
         schema: "attempts/v1",
         as_of: view.as_of.as_ref(),
@@ -191,6 +200,7 @@ async fn list_jobs(shell: &Shell, list: List) -> Result<Exit, Failure> {
         since_at: time.since_at,
         until_at: time.until_at,
         from: None,
+        tasks: list.tasks,
     };
     let mut view = client.list_jobs(request.clone()).await?;
     // The history is looked through a part at a time.
@@ -215,15 +225,16 @@ async fn list_jobs(shell: &Shell, list: List) -> Result<Exit, Failure> {
 }
 
 async fn cancel(shell: &Shell, args: Cancel) -> Result<Exit, Failure> {
-    let jobs = args.jobs.iter().map(|job| subject::job(job)).collect::<Result<Vec<_>, _>>()?;
+    let jobs = subject::jobs(&args.jobs)?;
     let client = shell.client()?;
-    for job in jobs {
+    for subject in jobs {
+        let job = subject.number(&client).await?;
         let mark = client.mark(None).await?;
         let request = CancelRequest { mark: Some(mark), job, now: args.now, reason: args.reason.clone() };
         let reply = client.cancel(request).await?;
         let text = match reply.state.as_str() {
-            "ended" => format!("job {job} ended: cancelled\n"),
-            state => format!("job {job} is {state}\n"),
+            "ended" => format!("job {subject} ended: cancelled\n"),
+            state => format!("job {subject} is {state}\n"),
         };
         shell.show(&reply, &[job.to_string()], |_| text)?;
     }
@@ -231,16 +242,17 @@ async fn cancel(shell: &Shell, args: Cancel) -> Result<Exit, Failure> {
 }
 
 async fn wait(shell: &Shell, args: Wait) -> Result<Exit, Failure> {
-    let jobs = args.jobs.iter().map(|job| subject::job(job)).collect::<Result<Vec<_>, _>>()?;
+    let jobs = subject::jobs(&args.jobs)?;
     let timeout = args.timeout.map(|text| duration::parse(&text)).transpose();
     let timeout = timeout.map_err(|what| Failure::new(codes::DURATION, format!("--timeout: {what}")))?;
     let deadline = timeout.map(|span| Deadline::after(Duration::from_millis(span.as_millis())));
     let client = shell.client()?;
     let mut exit = Exit::Done;
-    for job in jobs {
+    for subject in jobs {
+        let job = subject.number(&client).await?;
         let mut view = ended::wait(&client, job, deadline).await?;
         super::schema(&mut view.schema, "job/v1");
-        let text = format!("job {job} {}\n", view.end.as_deref().unwrap_or("ended"));
+        let text = format!("job {subject} {}\n", view.end.as_deref().unwrap_or("ended"));
         shell.show(&view, &[job.to_string()], |_| text)?;
         if exit == Exit::Done || exit == Exit::Job(0) {
             exit = ended::passed_on(&view);

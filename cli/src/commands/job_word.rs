@@ -13,7 +13,7 @@ use crate::shell::Shell;
 /// Arguments of `job hold`, `job release` and `job requeue`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Their numbers
+    /// Their numbers; 4190 is a job or a whole array, 4190[7] one task of it
     #[arg(required = true)]
     jobs: Vec<String>,
     /// Why; needed for somebody else's job, and shown there
@@ -46,12 +46,13 @@ struct Said {
 /// # Errors
 /// When it is refused, or no replica answers.
 pub async fn run(shell: &Shell, word: Word, args: Args) -> Result<Exit, Failure> {
-    let jobs = args.jobs.iter().map(|job| subject::job(job)).collect::<Result<Vec<_>, _>>()?;
+    let jobs = subject::jobs(&args.jobs)?;
     let client = shell.client()?;
-    for job in jobs {
+    for subject in jobs {
+        let job = subject.number(&client).await?;
         let JobWordReply { state, sentence } = say(&client, word, job, &args.reason).await?;
         let said = Said { schema: "job-word/v1", job, state, sentence };
-        shell.show(&said, &[job.to_string()], |_| text(&said))?;
+        shell.show(&said, &[job.to_string()], |_| text(&subject.to_string(), &said))?;
     }
     Ok(Exit::Done)
 }
@@ -66,9 +67,9 @@ async fn say(client: &Client, word: Word, job: u32, reason: &str) -> Result<JobW
     }
 }
 
-fn text(said: &Said) -> String {
+fn text(subject: &str, said: &Said) -> String {
     let more = if said.sentence.is_empty() { String::new() } else { format!(": {}", plain(&said.sentence)) };
-    format!("job {} is {}{more}\n", said.job, plain(&said.state))
+    format!("job {subject} is {}{more}\n", plain(&said.state))
 }
 
 #[cfg(test)]
@@ -83,7 +84,7 @@ mod tests {
             state: "stopping".into(),
             sentence: sentence.into(),
         };
-        assert_eq!(text(&said("")), "job 4190 is stopping\n");
-        assert_eq!(text(&said("30 s to save")), "job 4190 is stopping: 30 s to save\n");
+        assert_eq!(text("4190", &said("")), "job 4190 is stopping\n");
+        assert_eq!(text("4190[7]", &said("30 s to save")), "job 4190[7] is stopping: 30 s to save\n");
     }
 }

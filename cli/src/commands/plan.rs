@@ -38,11 +38,13 @@ pub struct Args {
 /// # Errors
 /// When it would be refused, or no replica answers.
 pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
-    let ready =
+    let mut ready =
         submit::prepare(shell, args.file.as_deref(), args.script.as_deref(), &args.flags, args.command)?;
+    let client = shell.client()?;
+    ready.settle(shell, &client).await?;
     let request =
         PlanJobRequest { read: None, job: Some(ready.job.clone()), launch: Some(ready.launch.clone()) };
-    let asked = shell.client()?.plan_job(request).await;
+    let asked = client.plan_job(request).await;
     let mut plan = asked.map_err(|failure| ready.point(failure).closing("this would be refused"))?;
     super::schema(&mut plan.schema, "plan/v1");
     let names: Vec<String> = plan.on.iter().map(|on| on.node.clone()).collect();

@@ -30,20 +30,27 @@ pub struct Args {
 /// # Errors
 /// When nothing was submitted, or the control plane cannot be reached.
 pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
-    let ready = submit::prepare(shell, None, None, &args.flags, args.command)
+    let mut ready = submit::prepare(shell, None, None, &args.flags, args.command)
         .map_err(|failure| failure.closing("nothing was submitted"))?;
+    if ready.job.array.is_some() {
+        return Err(Failure::new(crate::codes::USAGE, "`run` follows one process, and an array has many")
+            .fix("bursar submit --array …, then bursar job wait and bursar logs JOB[TASK]")
+            .closing("nothing was submitted"));
+    }
     let client = shell.client()?;
+    ready.settle(shell, &client).await?;
     let receipt = submit::submit(&client, &ready, args.flags.idempotency_key.as_deref()).await?;
     let job = receipt.job;
-    shell.say(&format!(
-        "job {job} accepted, {} in line; Ctrl-C leaves it running",
-        crate::form::text::ordinal(receipt.place.max(1))
-    ));
+    let stands = match receipt.state.as_str() {
+        "held" => "held until it need not wait any more".into(),
+        _ => format!("{} in line", crate::form::text::ordinal(receipt.place.max(1))),
+    };
+    shell.say(&format!("job {job} accepted, {stands}; Ctrl-C leaves it running"));
     let wanted = Wanted { job, attempt: None, rank: 0, stream: None, is_following: true };
     tokio::select! {
         followed = follow::to_the_end(shell, &client, &wanted) => followed?,
         _ = tokio::signal::ctrl_c() => {
-            let state = client.show_job(ShowJobRequest { read: None, job }).await?.state;
+            let state = client.show_job(ShowJobRequest { read: None, job, task: None }).await?.state;
             shell.say(&format!("job {job} is {state}; follow it: bursar logs -f {job}, end it: bursar job cancel {job}"));
             return Ok(Exit::Job(130));
         }

@@ -55,9 +55,10 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
         shell.print(if args.example { EXAMPLE } else { SCHEMA })?;
         return Ok(Exit::Done);
     }
-    let ready = prepare(shell, args.file.as_deref(), args.script.as_deref(), &args.flags, args.command)
+    let mut ready = prepare(shell, args.file.as_deref(), args.script.as_deref(), &args.flags, args.command)
         .map_err(|failure| failure.closing("nothing was submitted"))?;
     let client = shell.client()?;
+    ready.settle(shell, &client).await?;
     let job = send(shell, &client, &ready, args.flags.idempotency_key.as_deref()).await?;
     if !args.wait {
         return Ok(Exit::Done);

@@ -12,7 +12,8 @@ use crate::shell::Look;
 /// Renders them.
 pub fn attempts(view: &JobView, look: &Look) -> String {
     let now = words::now(view.as_of.as_ref());
-    let mut out = format!("{} {}, {}\n", view.job, plain(&view.name), attempted(view));
+    let mut out =
+        format!("{} {}, {}\n", words::shown(&view.shown_as, view.job), plain(&view.name), attempted(view));
     out.push_str(&words::from_history(view.left_at, look, now));
     if view.attempts.is_empty() {
         return out;
@@ -25,7 +26,7 @@ pub fn attempts(view: &JobView, look: &Look) -> String {
     }
     let mut table = Table::new(&headings);
     for attempt in &view.attempts {
-        table.row(row(view.job, attempt, look, now));
+        table.row(row(&words::shown(&view.shown_as, view.job), attempt, look, now));
     }
     out.push_str(&table.render());
     let costs: Vec<(&AttemptView, _)> =
@@ -34,7 +35,11 @@ pub fn attempts(view: &JobView, look: &Look) -> String {
         out.push('\n');
     }
     for (attempt, paid) in costs {
-        out.push_str(&block(&format!("{}.{}", view.job, attempt.attempt), 9, &cost::lines(paid, look, now)));
+        out.push_str(&block(
+            &format!("{}.{}", words::shown(&view.shown_as, view.job), attempt.attempt),
+            9,
+            &cost::lines(paid, look, now),
+        ));
     }
     out
 }
@@ -52,7 +57,7 @@ fn attempted(view: &JobView) -> String {
     }
 }
 
-fn row(number: u32, a: &AttemptView, look: &Look, now: u64) -> Vec<String> {
+fn row(number: &str, a: &AttemptView, look: &Look, now: u64) -> Vec<String> {
     let at = |moment: Option<u64>| moment.map_or("-".into(), |at| look.zone.short(at, now));
     let ran = a.started_at.map_or("-".into(), |from| {
         duration::short(a.ended_at.unwrap_or(now).saturating_sub(from) / 1000 * 1000)

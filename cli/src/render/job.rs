@@ -1,6 +1,6 @@
 //! One job: its terms, its attempts, its end.
 
-use proto::v1::{AttemptView, JobView};
+use proto::v1::{ArrayView, AttemptView, JobView};
 
 use super::cost;
 use super::words::{self, block};
@@ -12,7 +12,8 @@ use crate::shell::Look;
 /// Renders a job.
 pub fn job(job: &JobView, look: &Look) -> String {
     let now = words::now(job.as_of.as_ref());
-    let mut out = format!("{} {} is {}", job.job, plain(&job.name), state(job).to_uppercase());
+    let shown = words::shown(&job.shown_as, job.job);
+    let mut out = format!("{shown} {} is {}", plain(&job.name), state(job).to_uppercase());
     if !job.reason.is_empty() {
         out.push_str(&format!(" ({})", job.reason));
     }
@@ -30,8 +31,12 @@ pub fn job(job: &JobView, look: &Look) -> String {
         out.push_str(&attempts(job, look, now));
         out.push_str(&details(job, look));
     }
-    let next = if job.state == "ended" { "bursar logs" } else { "bursar logs -f" };
-    out.push_str(&format!("\nnext   bursar explain {0}     {next} {0}\n", job.job));
+    let next = match &job.tasks {
+        Some(_) => "bursar job list --tasks".into(),
+        None if job.state == "ended" => format!("bursar logs {shown}"),
+        None => format!("bursar logs -f {shown}"),
+    };
+    out.push_str(&format!("\nnext   bursar explain {shown}     {next}\n"));
     out
 }
 
@@ -44,10 +49,20 @@ fn rows(job: &JobView, look: &Look, now: u64) -> Vec<(&'static str, Vec<String>)
         ("budget", vec![plain(&job.budget)]),
         ("user", vec![format!("{}, runs as {}", plain(&job.user), plain(&job.account))]),
         ("submitted", vec![look.zone.full(job.submitted_at)]),
-        ("needs", vec![shape(job)]),
-        ("terms", wrap(&terms(job), 80)),
-        charged(job),
     ];
+    if let Some(tasks) = &job.tasks {
+        rows.push(("tasks", array(tasks)));
+    }
+    if let (Some(array), Some(index)) = (job.array, job.task) {
+        rows.push(("task", vec![format!("{index} of array {array}; its own number is {}", job.job)]));
+    }
+    rows.extend([("needs", vec![shape(job)]), ("terms", wrap(&terms(job), 80)), charged(job)]);
+    if let Some(at) = job.begin_at {
+        rows.push(("begin", vec![format!("not before {}", look.zone.day(at))]));
+    }
+    if !job.after.is_empty() {
+        rows.push(("after", job.after.iter().map(words::need).collect()));
+    }
     if let (Some(end), Some(at)) = (&job.end, job.ended_at) {
         let exit = job.exit.as_ref().map_or(String::new(), |exit| format!(", {}", words::exit(exit)));
         rows.push(("ended", vec![format!("{end} at {}{exit}", look.zone.short(at, now))]));
@@ -64,6 +79,18 @@ fn rows(job: &JobView, look: &Look, now: u64) -> Vec<(&'static str, Vec<String>)
         }
     }
     rows
+}
+
+/// An array's tasks: which, where they are, and which have not completed.
+fn array(tasks: &ArrayView) -> Vec<String> {
+    let all = count(u64::from(tasks.count), "task");
+    let mut lines = vec![format!("{}: {all}, at most {} at once", plain(&tasks.indexes), tasks.at_once)];
+    lines.extend(wrap(&words::tasks(tasks), 80));
+    if !tasks.not_completed.is_empty() {
+        let named: Vec<String> = tasks.not_completed.iter().map(ToString::to_string).collect();
+        lines.extend(wrap(&format!("not completed: {}", named.join(", ")), 80));
+    }
+    lines
 }
 
 fn charged(job: &JobView) -> (&'static str, Vec<String>) {
@@ -128,7 +155,7 @@ fn attempts(job: &JobView, look: &Look, now: u64) -> String {
     }
     let mut table = Table::new(&headings);
     for attempt in &job.attempts {
-        table.row(attempt_row(job.job, attempt, look, now));
+        table.row(attempt_row(&words::shown(&job.shown_as, job.job), attempt, look, now));
     }
     table.render()
 }
@@ -152,7 +179,8 @@ fn details(job: &JobView, look: &Look) -> String {
         if let Some(detail) = a.detail.as_deref().filter(|detail| !detail.is_empty()) {
             lines.extend(wrap(&plain(detail), 80));
         }
-        (!lines.is_empty()).then(|| block(&format!("  {}.{}", job.job, a.attempt), 15, &lines))
+        (!lines.is_empty())
+            .then(|| block(&format!("  {}.{}", words::shown(&job.shown_as, job.job), a.attempt), 15, &lines))
     };
     let lines: String = told.filter_map(line).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
@@ -180,7 +208,7 @@ pub fn nodes(a: &AttemptView, look: &Look) -> String {
     }
 }
 
-fn attempt_row(job: u32, a: &AttemptView, look: &Look, now: u64) -> Vec<String> {
+fn attempt_row(job: &str, a: &AttemptView, look: &Look, now: u64) -> Vec<String> {
     let at = |moment: Option<u64>| moment.map_or("-".into(), |at| look.zone.short(at, now));
     let (how, nodes) = (how(a), nodes(a, look));
     let mut cells = vec![

@@ -24,13 +24,13 @@ pub fn jobs(list: &JobList, since: Option<u64>, look: &Look) -> String {
     for job in &list.jobs {
         let size = |width: usize, text: &str| if look.is_wide { text.into() } else { cut(text, width) };
         let mut cells = vec![
-            job.job.to_string(),
+            words::shown(&job.shown_as, job.job),
             size(16, &job.name),
             size(10, &job.user),
             size(20, &job.budget),
             job.gpus.to_string(),
             words::tier(&job.tier).into(),
-            size(14, &state(job)),
+            size(14, &job.tasks.as_ref().map_or_else(|| state(job), words::tasks)),
             job.since_at.map_or(String::new(), |at| look.zone.short(at, now)),
             size(11, &place(job, look)),
         ];

@@ -21,7 +21,7 @@ pub fn plan(plan: &PlanJobReply, tier_from: &str, signal: &str, look: &Look) -> 
         wrap(&plain(&plan.sentence), 98).into_iter().for_each(|line| out.push_str(&format!("{line}\n")));
     }
     out.push('\n');
-    out.push_str(&receipt::terms(&terms, tier_from, signal));
+    out.push_str(&receipt::terms(&terms, tier_from, signal, look));
     let mut row = |name: &str, lines: &[String]| out.push_str(&block(&format!("  {name}"), HEAD, lines));
     if !plan.on.is_empty() {
         row("on", &plan.on.iter().map(place).collect::<Vec<_>>());

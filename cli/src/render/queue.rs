@@ -70,7 +70,7 @@ fn rows_in(view: &QueueView, look: &Look, widths: [usize; 4]) -> String {
             row.use_by_level.last().map_or("-".into(), |leaf| gpu_time::hours(&leaf.headroom_milli_gpu_ms));
         let mut cells = vec![
             if row.place == 0 { "-".into() } else { row.place.to_string() },
-            row.job.to_string(),
+            number(row),
             size(widths[0], &row.name),
             size(widths[1], &row.budget),
             row.gpus.to_string(),
@@ -78,7 +78,7 @@ fn rows_in(view: &QueueView, look: &Look, widths: [usize; 4]) -> String {
             if is_free { "free tier".into() } else { size(widths[2], &levels(row)) },
             if is_free { "-".into() } else { headroom },
             duration::wait(now.saturating_sub(row.waiting_since_at)),
-            size(widths[3], &words::reason(&row.reason)),
+            size(widths[3], &what(row)),
         ];
         if look.is_wide {
             cells.insert(3, row.user.clone());
@@ -88,6 +88,22 @@ fn rows_in(view: &QueueView, look: &Look, widths: [usize; 4]) -> String {
         table.row(cells);
     }
     table.render()
+}
+
+/// Returns a job's number; of an array with its tasks: `4190[0-9%4]`.
+fn number(row: &QueueRow) -> String {
+    match &row.tasks {
+        Some(tasks) => cut(&format!("{}[{}]", row.job, tasks.indexes), 18),
+        None => words::shown(&row.shown_as, row.job),
+    }
+}
+
+/// Returns why a job is there; of an array where its tasks are.
+fn what(row: &QueueRow) -> String {
+    match &row.tasks {
+        Some(tasks) => words::tasks(tasks),
+        None => words::reason(&row.reason),
+    }
 }
 
 /// Returns use from the top level down to the leaf, the root left out: `0.68 > 0.54`.

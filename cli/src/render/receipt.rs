@@ -2,7 +2,7 @@
 
 use proto::v1::{Receipt, UseView};
 
-use super::words::block;
+use super::words::{self, block};
 use crate::form::text::{count, ordinal, plain, wrap};
 use crate::form::{duration, gpu_time};
 use crate::shell::Look;
@@ -12,13 +12,17 @@ pub fn receipt(receipt: &Receipt, tier_from: &str, signal: &str, look: &Look) ->
     let r = receipt;
     let at = look.zone.short(r.submitted_at, r.submitted_at);
     let mut out = format!("job {}  {}  accepted {at}\n\n", r.job, plain(&r.name));
-    out.push_str(&terms(r, tier_from, signal));
-    out.push_str(&format!("\nnext   bursar explain {0}     bursar logs -f {0}\n", r.job));
+    out.push_str(&terms(r, tier_from, signal, look));
+    let next = match &r.tasks {
+        Some(_) => format!("bursar job show {0}     bursar job wait {0}", r.job),
+        None => format!("bursar explain {0}     bursar logs -f {0}", r.job),
+    };
+    out.push_str(&format!("\nnext   {next}\n"));
     out
 }
 
 /// Renders the terms, without the head and what to type next.
-pub fn terms(r: &Receipt, tier_from: &str, signal: &str) -> String {
+pub fn terms(r: &Receipt, tier_from: &str, signal: &str, look: &Look) -> String {
     let mut out = String::new();
     let mut row = |name: &str, lines: &[String]| out.push_str(&block(&format!("  {name}"), 15, lines));
     row("budget", &[budget(r)]);
@@ -27,6 +31,26 @@ pub fn terms(r: &Receipt, tier_from: &str, signal: &str) -> String {
     row("protection", &wrap(&protection(r, signal), 84));
     if let Some(limit) = r.time_limit_ms {
         row("time limit", &[format!("{}, counted from the start of each attempt", duration::long(limit))]);
+    }
+    if let Some(tasks) = &r.tasks {
+        let all = count(u64::from(tasks.count), "task");
+        row(
+            "array",
+            &[format!(
+                "{}: {all}, at most {} at once; each as said here",
+                plain(&tasks.indexes),
+                tasks.at_once
+            )],
+        );
+    }
+    if let Some(at) = r.begin_at {
+        row(
+            "begin",
+            &[format!("not before {}; `bursar job release {}` starts it earlier", look.zone.day(at), r.job)],
+        );
+    }
+    if !r.after.is_empty() {
+        row("after", &r.after.iter().map(words::need).collect::<Vec<_>>());
     }
     row("order", &[order(r)]);
     for warning in &r.warnings {
@@ -54,7 +78,7 @@ fn tier(r: &Receipt, tier_from: &str) -> String {
         _ if tier_from.is_empty() => String::new(),
         _ => format!("from {}", plain(tier_from)),
     };
-    let word = super::words::tier(&r.tier);
+    let word = words::tier(&r.tier);
     format!("{word:<22}  {from}").trim_end().to_string()
 }
 
@@ -88,6 +112,7 @@ fn protection(r: &Receipt, signal: &str) -> String {
 
 fn order(r: &Receipt) -> String {
     match r.place {
+        0 if r.state == "held" => "held until then; in line at the place of its submission".into(),
         0 => "not in line yet".into(),
         1 => "1st".into(),
         place => {

@@ -1,8 +1,9 @@
 //! Words that several screens share.
 
-use proto::v1::{AsOf, ExitView, PoolView, UseView};
+use proto::v1::{ArrayView, AsOf, ExitView, NeedView, PoolView, UseView};
 
 use crate::form::gpu_time;
+use crate::form::text::plain;
 use crate::shell::Look;
 use crate::submission::signal_name;
 
@@ -69,7 +70,7 @@ pub fn pool(pool: &PoolView) -> String {
     let parts = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}"));
     let parts: Vec<String> = parts.chain([format!("{} idle", pool.idle)]).collect();
     let gpus = crate::form::text::count(u64::from(pool.gpus), "GPU");
-    format!("{}  {gpus}: {}", crate::form::text::plain(&pool.name), parts.join(", "))
+    format!("{}  {gpus}: {}", plain(&pool.name), parts.join(", "))
 }
 
 /// Returns a reason's token without its family, as words: `order`, `protection`, `not looked at yet`.
@@ -88,10 +89,35 @@ pub fn reason(token: &str) -> String {
         "held.operator" => "held for others".into(),
         "held.launch" => "launches failed".into(),
         "held.backoff" => "tried again later".into(),
+        "held.begin" => "begins later".into(),
+        "held.dependency" => "waits for others".into(),
         "held.barren" => "held: no progress".into(),
         other if other.starts_with("starting.") => "starting".into(),
         other => other.split_once('.').map_or(other, |(_, rest)| rest).to_string(),
     }
+}
+
+/// Returns a job's number as people say it.
+pub fn shown(shown_as: &str, job: u32) -> String {
+    if shown_as.is_empty() { job.to_string() } else { plain(shown_as) }
+}
+
+/// Returns where the tasks of an array are: `3 running, 6 waiting, 1 completed`.
+pub fn tasks(tasks: &ArrayView) -> String {
+    let parts = tasks.states.iter().map(|part| format!("{} {}", part.tasks, plain(&part.state)));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a job that another one waits for: `4190 prepare, which must complete: it has`.
+pub fn need(need: &NeedView) -> String {
+    let name = if need.name.is_empty() { String::new() } else { format!(" {}", plain(&need.name)) };
+    let wants = if need.wants == "success" { "must complete" } else { "must have ended" };
+    let met = match need.met.as_str() {
+        "yes" => ": it has",
+        "never" => ": it never will",
+        _ => "",
+    };
+    format!("{}{name} {wants}{met}", shown(&need.shown_as, need.job))
 }
 
 /// Returns `text` under a heading column: the first line behind `name`, the others below it.

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::env;
 
-use proto::v1::{Command, EnvVar, JobRequest, Launch, Shape, launch::Program};
+use proto::v1::{AfterJob, Command, EnvVar, JobRequest, Launch, Shape, launch::Program};
 use serde_saphyr::{Location, Spanned};
 
 use super::file::Submission;
 use super::flags::Flags;
 use super::place::Origin;
 use super::scalar;
+use crate::client::Client;
 use crate::codes;
 use crate::failure::{Failure, Mark};
 use crate::form::{duration, size};
+use crate::shell::Shell;
 
 /// A submission ready to go out, and what is needed to talk about it.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub struct Ready {
     pub job: JobRequest,
     /// What the node reads.
     pub launch: Launch,
+    /// When it may start at the earliest, as it was said; read against cluster time when it goes out.
+    begin: Option<String>,
     /// Where its tier was said: `min_runtime in train.yaml`, `--min-runtime`; empty if nowhere.
     pub tier_from: String,
     origin: Origin,
@@ -28,6 +32,23 @@ pub struct Ready {
 }
 
 impl Ready {
+    /// Reads what was said relative to now, which is the control plane's.
+    ///
+    /// # Errors
+    /// When it is no moment to come.
+    pub async fn settle(&mut self, shell: &Shell, client: &Client) -> Result<(), Failure> {
+        let Some(text) = &self.begin else { return Ok(()) };
+        let now = client.hello().await?.cluster_time_at;
+        let at = shell.look.zone.later(text, now).map_err(|what| {
+            let mark = self.places.get("begin").and_then(|at| self.origin.mark(*at, ""));
+            Failure::new(codes::MOMENT, format!("begin: {what}"))
+                .at(self.origin.place(mark.into_iter().collect()))
+                .closing("nothing was submitted")
+        })?;
+        self.job.begin_at = Some(at);
+        Ok(())
+    }
+
     /// Points a refusal to the fields it is about.
     pub fn point(&self, failure: Failure) -> Failure {
         let minimum = self.job.min_runtime_ms.map(duration::long).unwrap_or_default();
@@ -108,9 +129,32 @@ pub fn build(
         retries: flags.retries.or(contract.retries.as_ref().map(|n| n.value)).unwrap_or(0),
         turn: flags.turn.or(contract.turn.as_ref().map(|turn| turn.value)).map(|turn| turn.word().into()),
         held: false,
+        begin_at: None,
+        after: after(&file, flags)?,
+        array: match &flags.array {
+            Some(text) => {
+                Some(scalar::array(text).map_err(|what| Failure::new(1201, format!("--array: {what}")))?)
+            }
+            None => file.array.as_ref().map(|array| array.value.0.clone()),
+        },
     };
     let launch = launch(&file, flags, program, job.checkpoint_glob.clone())?;
-    Ok(Ready { job, launch, tier_from, origin, places })
+    let begin = flags.begin.clone().or_else(|| text(&file.begin));
+    if flags.begin.is_some() {
+        places.remove("begin");
+    }
+    Ok(Ready { job, launch, begin, tier_from, origin, places })
+}
+
+/// Returns what must have ended first: the flags', or else the file's.
+fn after(file: &Submission, flags: &Flags) -> Result<Vec<AfterJob>, Failure> {
+    if flags.after.is_empty() {
+        return Ok(file.after.iter().map(|after| after.value.0.clone()).collect());
+    }
+    let read = |text: &String| {
+        scalar::after(text).map_err(|what| Failure::new(codes::USAGE, format!("--after: {what}")))
+    };
+    flags.after.iter().map(read).collect()
 }
 
 fn text(field: &Option<Spanned<String>>) -> Option<String> {
@@ -140,6 +184,7 @@ fn no_priority(flags: &Flags) -> Result<(), Failure> {
 fn places(file: &Submission) -> BTreeMap<&'static str, Location> {
     let (r, c) = (&file.resources, &file.contract);
     let all = [
+        ("begin", file.begin.as_ref().map(|f| f.referenced)),
         ("budget", file.budget.as_ref().map(|f| f.referenced)),
         ("gpus", r.gpus.as_ref().map(|f| f.referenced)),
         ("nodes", r.nodes.as_ref().map(|f| f.referenced)),

@@ -27,6 +27,9 @@ command: ["python3", "train.py", "--config", "demo.toml"]
 # script: |                  # instead of command
 #   #!/bin/sh
 #   exec python3 train.py
+# array: 0-9%4              # ten tasks, at most four at once; each has its BURSAR_ARRAY_TASK_ID
+# begin: "2027-01-31 17:30"  # held until then; also 2h (from now) or 17:30
+# after: [4190, "4191:ok"]   # held until 4190 has ended in any way and 4191 has completed
 # working_dir: /shared/me    # default: where it is submitted; must exist on the node
 # output: logs/%j.%a.log     # default: kept by the node, read by `bursar logs`
 env: { PYTHONUNBUFFERED: "1" }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use super::place::{Origin, yaml};
-use super::scalar::{Duration, Signal, Size};
+use super::scalar::{After, Array, Duration, Signal, Size};
 use super::unplaced;
 use crate::codes;
 use crate::failure::Failure;
@@ -40,6 +40,13 @@ pub struct Submission {
     /// The terms.
     #[serde(default)]
     pub contract: Contract,
+    /// Which tasks, if it is an array.
+    pub array: Option<Spanned<Array>>,
+    /// When it may start at the earliest.
+    pub begin: Option<Spanned<String>>,
+    /// What must have ended first.
+    #[serde(default)]
+    pub after: Vec<Spanned<After>>,
     /// The pool it must run in.
     pub cluster: Option<Spanned<String>>,
 }

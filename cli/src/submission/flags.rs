@@ -69,13 +69,22 @@ pub struct Flags {
     /// Order among the jobs of its own budget; means nothing to other budgets
     #[arg(long, value_name = "TURN")]
     pub turn: Option<Turn>,
+    /// An array of tasks that differ in BURSAR_ARRAY_TASK_ID: 0-9, 0-99:10 or 1,3,7; %4: at most four at once
+    #[arg(long, value_name = "RANGE[%N]", allow_hyphen_values = true)]
+    pub array: Option<String>,
+    /// Not before this moment: `2h` (from now), `17:30`, or `2027-01-31 17:30`
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
+    pub begin: Option<String>,
+    /// Only once this job, array or task has ended in any way; `JOB:ok`: has completed; repeat for more
+    #[arg(long, value_name = "JOB[:ok]", value_delimiter = ',')]
+    pub after: Vec<String>,
     /// The pool it must run in [default: any]
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
     /// Where it runs; must exist on the node [default: here]
     #[arg(long, value_name = "DIR")]
     pub working_dir: Option<PathBuf>,
-    /// Its log file, instead of one that `bursar logs` reads; %j job, %a attempt, %r rank
+    /// Its log file, instead of one that `bursar logs` reads; %j job, %a attempt, %r rank, %A array, %t task
     #[arg(long, value_name = "PATH")]
     pub output_file: Option<String>,
     /// A variable of its environment, NAME=VALUE; repeat for more

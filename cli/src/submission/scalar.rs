@@ -5,6 +5,9 @@ use std::fmt;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
+use proto::v1::AfterJob;
+use scheduler_core::array::Indexes;
+
 use crate::form::{duration, size};
 
 /// A length of time; `0` needs no unit.
@@ -22,6 +25,46 @@ pub struct Percent(pub u32);
 /// A signal, by its name or number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signal(pub u32);
+
+/// A job that must have ended, `4190`, or completed, `4190:ok`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct After(pub AfterJob);
+
+/// The tasks of an array: `0-9%4`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Array(pub String);
+
+/// Reads the tasks of an array.
+///
+/// # Errors
+/// A sentence that says what is wrong with it.
+pub fn array(text: &str) -> Result<String, String> {
+    Indexes::parse(text).map(|indexes| indexes.to_string()).map_err(|error| error.to_string())
+}
+
+/// Reads a job that must have ended.
+///
+/// # Errors
+/// A sentence that says what is wrong with it.
+pub fn after(text: &str) -> Result<AfterJob, String> {
+    let (job, ok) = match text.trim().split_once(':') {
+        None => (text.trim(), false),
+        Some((job, "ok")) => (job, true),
+        Some((_, "any")) => {
+            return Err(format!("`{text}`: without a word behind it, a job may have ended in any way"));
+        }
+        Some((_, word)) => return Err(format!("`{text}`: the only word behind a job is `ok`, not `{word}`")),
+    };
+    let wrong = || {
+        format!("`{text}` is not a job: write its number, like 4190, or 4190:ok if it must have completed")
+    };
+    let (job, task) = match job.split_once('[') {
+        Some((job, task)) => (job, Some(task.strip_suffix(']').ok_or_else(wrong)?)),
+        None => (job, None),
+    };
+    let number = |digits: &str| digits.parse::<u32>().map_err(|_| wrong());
+    Ok(AfterJob { job: number(job)?, ok, task: task.map(number).transpose()? })
+}
 
 /// The signals that may be named.
 const SIGNALS: &[(&str, u32)] = &[
@@ -129,6 +172,18 @@ impl<'de> Deserialize<'de> for Percent {
     }
 }
 
+impl<'de> Deserialize<'de> for After {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        scalar(from, "a job like `4190` or `4190:ok`", |text| after(text).map(Self))
+    }
+}
+
+impl<'de> Deserialize<'de> for Array {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        scalar(from, "tasks like `0-9%4`", |text| array(text).map(Self))
+    }
+}
+
 impl<'de> Deserialize<'de> for Signal {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         scalar(from, "a signal like `TERM`", |text| signal(text).map(Self))
@@ -137,7 +192,7 @@ impl<'de> Deserialize<'de> for Signal {
 
 #[cfg(test)]
 mod tests {
-    use super::{percent, signal, signal_name};
+    use super::{after, percent, signal, signal_name};
 
     #[test]
     fn shares_are_exact() {
@@ -147,6 +202,16 @@ mod tests {
         assert_eq!(percent("100 %"), Ok(1_000_000));
         for bad in ["100.0001", "-1", "1e2", "12.", ".5", "0.00001", "", "101", "99999999999"] {
             assert!(percent(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn jobs_to_wait_for_are_numbers_with_an_ok() {
+        assert_eq!(after("4190").map(|a| (a.job, a.ok)), Ok((4190, false)));
+        assert_eq!(after("4190:ok").map(|a| (a.job, a.ok)), Ok((4190, true)));
+        assert_eq!(after("4190[7]:ok").map(|a| (a.job, a.task, a.ok)), Ok((4190, Some(7), true)));
+        for bad in ["4190[", "4190[x]", "", "x", "4190:", "4190:failed", "4190:any", "-1", "4190 4191"] {
+            assert!(after(bad).is_err(), "{bad}");
         }
     }
 

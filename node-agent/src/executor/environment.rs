@@ -91,6 +91,13 @@ fn ours(config: &Config, order: &Order<'_>) -> Vec<(&'static str, String)> {
     if socket.len() <= SOCKET_PATH_MAX {
         list.push(("BURSAR_CHECKPOINT_SOCKET", socket));
     }
+    if let Some(task) = assignment.array {
+        list.push(("BURSAR_ARRAY_JOB_ID", task.of.to_string()));
+        list.push(("BURSAR_ARRAY_TASK_ID", task.index.to_string()));
+        list.push(("BURSAR_ARRAY_TASK_COUNT", task.count.to_string()));
+        list.push(("BURSAR_ARRAY_TASK_MIN", task.min.to_string()));
+        list.push(("BURSAR_ARRAY_TASK_MAX", task.max.to_string()));
+    }
     if let Some(until) = order.protected_until {
         // Seconds since 1970, as `date -d @N` reads them.
         list.push(("BURSAR_PROTECTED_UNTIL", (until.as_millis() / 1_000).to_string()));

@@ -135,7 +135,7 @@ fn spec(config: &Config, instance: &str, order: &Order<'_>, account: &Found) -> 
     })
 }
 
-/// Fills in `%j` job, `%a` attempt, `%r` rank, and puts a relative path under the working directory.
+/// Fills in `%j` job, `%a` attempt, `%r` rank, `%A` array and `%t` task (without an array the job and 0), and puts a relative path under the working directory.
 fn output_path(order: &Order<'_>, output: &str) -> Vec<u8> {
     let id = order.id();
     let mut name = String::new();
@@ -149,6 +149,14 @@ fn output_path(order: &Order<'_>, output: &str) -> Vec<u8> {
             Some('j') => name.push_str(&id.attempt.job.to_string()),
             Some('a') => name.push_str(&id.attempt.no.to_string()),
             Some('r') => name.push_str(&id.rank.to_string()),
+            Some('A') => {
+                let array = order.assignment.array.map_or(id.attempt.job, |task| task.of);
+                name.push_str(&array.to_string());
+            }
+            Some('t') => {
+                let index = order.assignment.array.map_or(0, |task| task.index);
+                name.push_str(&index.to_string());
+            }
             Some('%') | None => name.push('%'),
             Some(other) => name.extend(['%', other]),
         }

@@ -229,6 +229,7 @@ impl Job {
             nodes: vec![Name::new("n1").expect("a name")],
             addresses: vec!["127.0.0.1".to_owned()],
             port: None,
+            array: None,
         };
         let program = Program::Command(["/bin/sh", "-c", script].map(str::to_owned).to_vec());
         let launch = Launch {

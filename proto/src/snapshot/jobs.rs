@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use scheduler_core::array::Task;
 use scheduler_core::id::{
     AttemptId, AttemptNo, BudgetId, EditId, GrantId, JobId, NodeId, Rank, RequestId, SpecHash, TokenHash,
 };
-use scheduler_core::job::{End, Exit, HeldBy, Job, JobResult, Phase, Progress, Terms};
-use scheduler_core::spec::{Shape, TermSource, Tier, Turn};
+use scheduler_core::job::{Before, End, Exit, HeldBy, Job, JobResult, Met, Need, Phase, Progress, Terms};
+use scheduler_core::spec::{Shape, TermSource, Tier, Turn, Wants};
 use scheduler_core::state::{InLine, Launch, Stray, Timer};
 use scheduler_core::unit::{ChargeMillis, Span, Timestamp};
 
@@ -33,6 +34,8 @@ pub(super) fn job(id: JobId, job: &Job) -> state::Job {
         charged: Some(job.charged.to_wire()),
         failed_on: job.failed_on.iter().map(|node| node.get()).collect(),
         progress: Some(progress(&job.progress)),
+        before: Some(before(&job.before)),
+        array: job.array.map(|task| state::ArrayTask { of: task.of.get(), index: task.index }),
     }
 }
 
@@ -52,8 +55,44 @@ pub(super) fn read_job(m: state::Job) -> Result<(JobId, Job), Error> {
         past: m.past.into_iter().map(read_past).collect::<Result<_, _>>()?,
         charged: ChargeMillis::from_wire(required("charged", m.charged)?)?,
         progress: read_progress(m.progress.unwrap_or_default())?,
+        before: read_before(m.before.unwrap_or_default())?,
+        array: m.array.map(|m| Task { of: JobId::new(m.of), index: m.index }),
     };
     Ok((JobId::new(m.id), job))
+}
+
+fn before(before: &Before) -> state::Before {
+    let need = |need: &Need| state::Need {
+        job: need.job.get(),
+        ok: need.wants == Wants::Success,
+        met: match need.met {
+            Met::Open => state::Met::Open,
+            Met::Yes => state::Met::Yes,
+            Met::Never => state::Met::Never,
+        }
+        .into(),
+    };
+    state::Before {
+        begin_ms: before.begin.map(Timestamp::as_millis),
+        needs: before.needs.iter().map(need).collect(),
+    }
+}
+
+fn read_before(m: state::Before) -> Result<Before, Error> {
+    let need = |m: state::Need| -> Result<Need, Error> {
+        Ok(Need {
+            job: JobId::new(m.job),
+            wants: if m.ok { Wants::Success } else { Wants::End },
+            met: match m.met() {
+                state::Met::Unspecified => return Err(Error::Missing("met")),
+                state::Met::Open => Met::Open,
+                state::Met::Yes => Met::Yes,
+                state::Met::Never => Met::Never,
+            },
+        })
+    };
+    let needs = m.needs.into_iter().map(need).collect::<Result<_, _>>()?;
+    Ok(Before { begin: m.begin_ms.map(moment), needs })
 }
 
 fn progress(progress: &Progress) -> state::Progress {
@@ -177,6 +216,8 @@ fn held(by: &HeldBy) -> state::held::By {
         HeldBy::FailedLaunches { reason } => By::FailedLaunches(reason.clone()),
         HeldBy::Backoff { until } => By::BackoffUntilMs(until.as_millis()),
         HeldBy::Barren { preemptions } => By::Barren(u32::from(*preemptions)),
+        HeldBy::Begin { until } => By::BeginUntilMs(until.as_millis()),
+        HeldBy::Dependency { never } => By::Dependency(state::Dependency { never: never.map(JobId::get) }),
     }
 }
 
@@ -187,10 +228,12 @@ fn read_held(m: state::held::By) -> Result<HeldBy, Error> {
         By::FailedLaunches(reason) => HeldBy::FailedLaunches { reason },
         By::BackoffUntilMs(ms) => HeldBy::Backoff { until: moment(ms) },
         By::Barren(count) => HeldBy::Barren { preemptions: narrow("barren", count)? },
+        By::BeginUntilMs(ms) => HeldBy::Begin { until: moment(ms) },
+        By::Dependency(m) => HeldBy::Dependency { never: m.never.map(JobId::new) },
     })
 }
 
-fn job_end(end: End) -> state::End {
+pub(super) fn job_end(end: End) -> state::End {
     match end {
         End::Completed => state::End::Completed,
         End::Failed => state::End::Failed,
@@ -202,7 +245,7 @@ fn job_end(end: End) -> state::End {
     }
 }
 
-fn read_job_end(m: state::End) -> Result<End, Error> {
+pub(super) fn read_job_end(m: state::End) -> Result<End, Error> {
     Ok(match m {
         state::End::Unspecified => return Err(Error::Missing("end")),
         state::End::Completed => End::Completed,

@@ -6,6 +6,7 @@
 //!
 //! [`read`] takes nothing on trust: a record that can't be, a number of records or a digest that differs is an error.
 
+mod arrays;
 mod attempts;
 mod bills;
 mod books;
@@ -18,8 +19,8 @@ mod read;
 mod write;
 
 pub use one::{
-    bill_record, decision_record, job_record, launch_record, past_attempt, read_bill_record,
-    read_decision_record, read_job_record, read_launch_record, read_past_attempt,
+    array_record, bill_record, decision_record, job_record, launch_record, past_attempt, read_array_record,
+    read_bill_record, read_decision_record, read_job_record, read_launch_record, read_past_attempt,
 };
 pub use read::{Error, read};
 pub use write::write;

@@ -1,5 +1,6 @@
 //! Single records: what leaves state goes to history in the form that it has in snapshots.
 
+use scheduler_core::array::JobArray;
 use scheduler_core::bill::Bill;
 use scheduler_core::decision;
 use scheduler_core::id::{AttemptId, DecisionId, JobId, SpecHash};
@@ -7,7 +8,7 @@ use scheduler_core::job::{Job, PastAttempt};
 use scheduler_core::state::Launch;
 use scheduler_core::unit::Timestamp;
 
-use super::{attempts, bills, jobs};
+use super::{arrays, attempts, bills, jobs};
 use crate::error::Error;
 use crate::state::v1::record::Record as Kind;
 use crate::state::v1::{self as state, Record};
@@ -28,6 +29,20 @@ pub fn job_record(id: JobId, job: &Job) -> Record {
 /// When a field is missing or can't be.
 pub fn read_job_record(m: state::Job) -> Result<(JobId, Job), Error> {
     jobs::read_job(m)
+}
+
+/// Returns an array's record.
+#[must_use]
+pub fn array_record(id: JobId, array: &JobArray) -> Record {
+    record(Kind::Array(arrays::array(id, array)))
+}
+
+/// Reads an array.
+///
+/// # Errors
+/// When a field is missing or can't be.
+pub fn read_array_record(m: state::JobArray) -> Result<(JobId, JobArray), Error> {
+    arrays::read_array(m)
 }
 
 /// Returns the record of what nodes read.

@@ -43,6 +43,7 @@ pub(super) fn meta(from: &State) -> state::Meta {
             what: mode.what.clone(),
         }),
         live_jobs: meta.live_jobs,
+        array_tasks: meta.array_tasks,
         alarms: meta
             .alarms
             .iter()
@@ -83,6 +84,7 @@ pub(super) fn read_meta(m: state::Meta) -> Result<Meta, Error> {
             what: mode.what,
         }),
         live_jobs: m.live_jobs,
+        array_tasks: m.array_tasks,
         spec_bytes: m.spec_bytes,
         alarms: m
             .alarms

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use prost::Message;
 use scheduler_core::id::{BudgetId, Name};
 use scheduler_core::ledger::{Account, Books, Class, Curve, Merged, PoolBooks};
+use scheduler_core::lifecycle::before;
 use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
 use scheduler_core::table::{Store, Table};
 
-use super::{FORMAT, attempts, bills, books, edits, grants, jobs, people};
+use super::{FORMAT, arrays, attempts, bills, books, edits, grants, jobs, people};
 use crate::error;
 use crate::state::v1::record::Record as Kind;
 use crate::state::v1::{Record, Trailer};
@@ -160,7 +161,20 @@ impl Building {
             Kind::Principal(m) => put(&mut state.principals, people::read_principal(m)?)?,
             Kind::JoinToken(m) => put(&mut state.join_tokens, people::read_join_token(m)?)?,
             Kind::Node(m) => put(&mut state.nodes, people::read_node(m)?)?,
-            Kind::Job(m) => put(&mut state.jobs, jobs::read_job(m)?)?,
+            Kind::Job(m) => {
+                let (id, job) = jobs::read_job(m)?;
+                if !job.phase.is_ended() {
+                    before::enter(state, id, &job.before);
+                }
+                put(&mut state.jobs, (id, job))?;
+            }
+            Kind::Array(m) => {
+                let (id, array) = arrays::read_array(m)?;
+                if !array.job.phase.is_ended() {
+                    before::enter(state, id, &array.job.before);
+                }
+                put(&mut state.arrays, (id, array))?;
+            }
             Kind::Attempt(m) => put(&mut state.attempts, attempts::read_attempt(m)?)?,
             Kind::Pool(m) => {
                 let (name, parts) = books::read_pool(m)?;

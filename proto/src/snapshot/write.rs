@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use prost::Message;
 use scheduler_core::state::State;
 
-use super::{FORMAT, attempts, bills, books, edits, grants, jobs, people};
+use super::{FORMAT, arrays, attempts, bills, books, edits, grants, jobs, people};
 use crate::state::v1::record::Record as Kind;
 use crate::state::v1::{Header, Record, Trailer};
 
@@ -31,6 +31,7 @@ pub fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
         .try_for_each(|(id, value)| sink.put(Kind::JoinToken(people::join_token(id, value))))?;
     state.nodes.iter().try_for_each(|(id, value)| sink.put(Kind::Node(people::node(*id, value))))?;
     state.jobs.iter().try_for_each(|(id, value)| sink.put(Kind::Job(jobs::job(*id, value))))?;
+    state.arrays.iter().try_for_each(|(id, value)| sink.put(Kind::Array(arrays::array(*id, value))))?;
     state
         .attempts
         .iter()
@@ -54,7 +55,7 @@ pub fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
     state.strays.iter().try_for_each(|(id, value)| sink.put(Kind::Stray(jobs::stray(*id, value))))?;
     state.line.keys().try_for_each(|id| sink.put(Kind::InLine(jobs::in_line(id))))?;
     state.ended.keys().try_for_each(|id| sink.put(Kind::Ended(jobs::ended_job(*id))))?;
-    // Their index by end follows from them.
+    // Their index by end follows from them; who waits for whom follows from the jobs.
     state.results.iter().try_for_each(|(id, value)| sink.put(Kind::Result(jobs::result(*id, value))))?;
     state.timers.keys().try_for_each(|id| sink.put(Kind::Timer(jobs::timer(id))))?;
     let records = sink.records;

@@ -1,5 +1,6 @@
 //! A state with one of everything that a snapshot can hold. No history leads to it: it only has to come back as it is.
 
+use scheduler_core::array::{Indexes, JobArray, Task};
 use scheduler_core::bill::{Bill, BillCause, Restart};
 use scheduler_core::budget::{Became, Edited, Ended as GrantEnded, Grant, ROOT, TimedEdit, Trees};
 use scheduler_core::decision::{Basis, Record};
@@ -8,11 +9,11 @@ use scheduler_core::id::{
     Revision, Slot, Term,
 };
 use scheduler_core::job::{
-    Attempt, AttemptEnd, End, Ended, Exit, HeldBy, JobResult, PastAttempt, Phase, Placement, Progress, Stop,
-    StopCause, Taken,
+    Attempt, AttemptEnd, Before, End, Ended, Exit, HeldBy, JobResult, Met, Need, PastAttempt, Phase,
+    Placement, Progress, Stop, StopCause, Taken,
 };
 use scheduler_core::node::{Cordon, Drain, Urgency};
-use scheduler_core::spec::Tier;
+use scheduler_core::spec::{Tier, Wants};
 use scheduler_core::state::{State, Timer};
 use scheduler_core::unit::{ChargeMillis, Share, Span, Timestamp};
 
@@ -34,6 +35,7 @@ pub fn everything() -> State {
     nodes(&mut state);
     attempts(&mut state);
     jobs(&mut state);
+    arrays(&mut state);
     bills(&mut state);
     results(&mut state);
     grants(&mut state);
@@ -205,6 +207,9 @@ fn jobs(state: &mut State) {
         HeldBy::FailedLaunches { reason: "no such account".into() },
         HeldBy::Backoff { until: at(60_000) },
         HeldBy::Barren { preemptions: 3 },
+        HeldBy::Begin { until: at(61_000) },
+        HeldBy::Dependency { never: None },
+        HeldBy::Dependency { never: Some(JobId::new(400)) },
     ];
     for (n, by) in (500..).zip(held) {
         let mut job = sample.clone();
@@ -217,8 +222,37 @@ fn jobs(state: &mut State) {
             barren: 36,
         };
         job.past = past();
+        let need = |job, wants, met| Need { job: JobId::new(job), wants, met };
+        job.before = Before {
+            begin: Some(at(61_000)),
+            needs: vec![
+                need(300, Wants::End, Met::Yes),
+                need(301, Wants::Success, Met::Never),
+                need(302, Wants::Success, Met::Open),
+            ],
+        };
+        state.dependents.insert((JobId::new(302), JobId::new(n)), ());
         state.jobs.insert(JobId::new(n), job);
     }
+}
+
+fn arrays(state: &mut State) {
+    let (_, sample) = state.jobs.iter().next().unwrap();
+    let mut job = sample.clone();
+    job.phase = Phase::Held { since: at(30), by: HeldBy::Dependency { never: None } };
+    job.before.needs = vec![Need { job: JobId::new(310), wants: Wants::Success, met: Met::Open }];
+    state.dependents.insert((JobId::new(310), JobId::new(700)), ());
+    let mut array = JobArray::new(job, Indexes::parse("0-99:3,200-299%4").unwrap());
+    (array.made, array.live) = (9, 2);
+    array.ends = [(End::Completed, 3), (End::Failed, 2), (End::Cancelled, 3)].into();
+    let _ = [1, 5, 70, 71, 130].map(|place| array.bad.insert(place));
+    let _ = [70, 71, 130].map(|place| array.skipped.insert(place));
+    state.arrays.insert(JobId::new(700), array);
+    let (_, sample) = state.jobs.iter().next().unwrap();
+    let mut task = sample.clone();
+    task.array = Some(Task { of: JobId::new(700), index: 24 });
+    state.jobs.insert(JobId::new(709), task);
+    state.meta.array_tasks = 134;
 }
 
 fn past() -> Vec<PastAttempt> {

@@ -17,7 +17,7 @@ use scheduler_core::node::{Facts, GpuFacts};
 use scheduler_core::plan::{Links, plan};
 use scheduler_core::principal::{AccountName, Actor};
 use scheduler_core::settings::Settings;
-use scheduler_core::spec::{Request, Shape};
+use scheduler_core::spec::{Asks, Request, Shape};
 use scheduler_core::state::State;
 use scheduler_core::unit::{Bytes, GpuCount, Span, Timestamp};
 
@@ -171,6 +171,7 @@ fn submit(gpus: u32, minimum_secs: Option<u64>) -> Command {
         retries: 0,
         turn: None,
         is_held: false,
+        asks: Asks::default(),
     };
     Command::Submit(Submit {
         request,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use scheduler_core::agent::{EndedBy, Fault, RankEvent, Report};
+use scheduler_core::array::Indexes;
 use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{
     AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, CancelEdit, Code, Command, DrainNode, EndGrant, Entry,
@@ -19,7 +20,7 @@ use scheduler_core::job::Exit;
 use scheduler_core::node::{Facts, GpuFacts, Urgency};
 use scheduler_core::principal::{AccountName, Actor};
 use scheduler_core::settings::Settings;
-use scheduler_core::spec::{ContractDefaults, Request, Shape, Turn};
+use scheduler_core::spec::{After, Asks, ContractDefaults, Request, Shape, Turn, Wants};
 use scheduler_core::unit::{Bytes, ChargeMillis, GpuCount, MilliGpus, Share, Span, Timestamp};
 
 pub fn name(text: &str) -> Name {
@@ -199,6 +200,8 @@ pub fn settings() -> Settings {
         decisions_max: 79,
         bills_max: 80,
         curve_points_max: 81,
+        dependencies_max: 82,
+        array_tasks_max: 83,
         allow_simulated: true,
     }
 }
@@ -227,6 +230,14 @@ fn submit() -> Command {
             retries: 2,
             turn: Some(Turn::Last),
             is_held: true,
+            asks: Asks {
+                begin: Some(Timestamp::from_millis(1_795_972_128_000)),
+                after: vec![
+                    After { job: JobId::new(4188), task: None, wants: Wants::End },
+                    After { job: JobId::new(4189), task: Some(7), wants: Wants::Success },
+                ],
+                array: Some(Indexes::parse("0-9:3,20%4").unwrap()),
+            },
         },
         launch: Blob { hash: SpecHash::new([6; 32]), bytes: Arc::from(vec![1, 2, 3]) },
     })

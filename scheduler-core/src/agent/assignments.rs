@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Assignment, Assignments, Order, Token};
+use super::{ArrayTask, Assignment, Assignments, Order, Token};
 use crate::budget;
 use crate::id::{AttemptId, Generation, GpuUuid, Name, NodeId, Rank, Slot, SpecHash};
 use crate::job::{Attempt, Job, Placement, Stop, StopCause};
@@ -66,6 +66,16 @@ fn placed(
         nodes: names(state, attempt),
         addresses: addresses(state, attempt),
         port: attempt.port,
+        array: job.array.and_then(|task| {
+            let indexes = &state.arrays.get(&task.of)?.indexes;
+            Some(ArrayTask {
+                of: task.of,
+                index: task.index,
+                count: indexes.count(),
+                min: indexes.lowest(),
+                max: indexes.highest(),
+            })
+        }),
     }
 }
 
@@ -123,6 +133,7 @@ fn strayed(state: &State, node: &Node, (id, rank): (AttemptId, Rank), slots: &[S
         nodes: alloc::vec![node.name.clone()],
         addresses: Vec::new(),
         port: None,
+        array: None,
     }
 }
 

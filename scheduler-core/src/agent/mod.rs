@@ -15,7 +15,9 @@ pub use machine::Agent;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::id::{AttemptId, ClusterId, Epoch, Generation, GpuUuid, LogIndex, Name, Rank, SpecHash, Term};
+use crate::id::{
+    AttemptId, ClusterId, Epoch, Generation, GpuUuid, JobId, LogIndex, Name, Rank, SpecHash, Term,
+};
 use crate::job::Exit;
 use crate::principal::AccountName;
 use crate::spec::Tier;
@@ -82,6 +84,23 @@ pub struct Assignment {
     pub addresses: Vec<String>,
     /// The port of rank 0 where its ranks meet; only with several.
     pub port: Option<u16>,
+    /// Its place in an array, for its environment.
+    pub array: Option<ArrayTask>,
+}
+
+/// A task's place in its array, as the task itself is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ArrayTask {
+    /// The array's number.
+    pub of: JobId,
+    /// The task's index.
+    pub index: u32,
+    /// How many tasks there are.
+    pub count: u32,
+    /// The lowest index.
+    pub min: u32,
+    /// The highest index.
+    pub max: u32,
 }
 
 impl Assignment {

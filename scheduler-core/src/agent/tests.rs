@@ -46,6 +46,7 @@ fn item(job: u32, gpus: &[&str], generation: u32, order: Order) -> Assignment {
         nodes: vec![Name::new("n1").unwrap()],
         addresses: Vec::new(),
         port: None,
+        array: None,
     }
 }
 

@@ -5,6 +5,7 @@ use alloc::string::String;
 
 use super::context::Context;
 use super::entry::DONE;
+use super::over_array;
 use super::over_job::{self, Wish};
 use crate::command::{Answer, Code, JobWord, Rejection};
 use crate::id::{AttemptId, Name};
@@ -19,6 +20,9 @@ use crate::unit::Span;
 pub(super) fn hold(state: &mut State, cx: &Context<'_>, word: &JobWord) -> Answer {
     let wish = Wish { job: word.job, verb: "hold", reason: &word.reason };
     let (who, job) = over_job::check(state, cx, wish)?;
+    if state.arrays.contains(&word.job) {
+        return over_array::hold(state, cx, word);
+    }
     let by = HeldBy::Person { who: who.clone(), reason: told(&word.reason) };
     match &job.phase {
         Phase::Waiting { .. } => {}

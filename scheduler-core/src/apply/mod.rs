@@ -26,6 +26,7 @@ mod hold;
 mod join;
 mod join_tokens;
 mod node_word;
+mod over_array;
 mod over_job;
 mod principals;
 mod release;

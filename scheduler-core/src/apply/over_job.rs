@@ -9,6 +9,7 @@ use crate::budget;
 use crate::command::{Code, Rejection};
 use crate::id::{JobId, Name};
 use crate::job::{End, Job};
+use crate::lifecycle::array;
 use crate::state::State;
 
 /// What a person wants of a job.
@@ -28,12 +29,41 @@ pub(super) fn check<'s, 'c>(
     cx: &Context<'c>,
     wish: Wish<'_>,
 ) -> Result<(&'c Name, &'s Job), Rejection> {
+    let id = wish.job;
+    let array = || state.arrays.get(&id).map(|array| &array.job);
+    let Some(job) = state.jobs.get(&id).or_else(array) else { return Err(none(state, wish)) };
+    check_say(state, cx, wish, job)
+}
+
+/// The refusal of a word about a job that is not there.
+fn none(state: &State, wish: Wish<'_>) -> Rejection {
+    let Wish { job: id, verb, .. } = wish;
+    match array::unmade(state, id) {
+        Some((of, array, place)) => {
+            let index = array.indexes.at(place).unwrap_or(place);
+            Rejection::new(
+                Code::Stale,
+                format!("the turn of task {of}[{index}] has not come: there is nothing to {verb} yet"),
+                &format!("at most {} tasks of this array are in line or run at once", array.width()),
+                format!("`bursar job {verb} {of}` means the whole array"),
+            )
+        }
+        None => {
+            let what = format!("there is no job {id}");
+            let fix = String::from("`bursar queue --mine` lists yours");
+            Rejection::new(Code::NotFound, what, "", fix)
+        }
+    }
+}
+
+/// Returns who asks and the job, or refuses whoever has no say over it.
+pub(super) fn check_say<'s, 'c>(
+    state: &'s State,
+    cx: &Context<'c>,
+    wish: Wish<'_>,
+    job: &'s Job,
+) -> Result<(&'c Name, &'s Job), Rejection> {
     let Wish { job: id, verb, reason } = wish;
-    let Some(job) = state.jobs.get(&id) else {
-        let what = format!("there is no job {id}");
-        let fix = String::from("`bursar queue --mine` lists yours");
-        return Err(Rejection::new(Code::NotFound, what, "", fix));
-    };
     let (who, _) = rights::person(state, cx)?;
     if job.user == *who {
         return Ok((who, job));

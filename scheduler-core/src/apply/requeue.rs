@@ -5,6 +5,7 @@ use alloc::string::String;
 
 use super::context::Context;
 use super::entry::DONE;
+use super::over_array;
 use super::over_job::{self, Wish};
 use crate::command::{Answer, Code, JobWord, Rejection};
 use crate::id::AttemptId;
@@ -18,6 +19,9 @@ use crate::state::State;
 pub(super) fn requeue(state: &mut State, cx: &Context<'_>, word: &JobWord) -> Answer {
     let wish = Wish { job: word.job, verb: "requeue", reason: &word.reason };
     let (who, job) = over_job::check(state, cx, wish)?;
+    if state.arrays.contains(&word.job) {
+        return over_array::requeue(state, cx, word);
+    }
     let grace = job.terms.grace;
     match &job.phase {
         Phase::Ended { end, .. } => Err(over_job::has_ended(word.job, *end)),

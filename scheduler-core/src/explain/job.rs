@@ -10,11 +10,14 @@ use super::facts::{self, Group, fact, needs};
 use super::preempted::{Preempted, preempted};
 use super::run::Run;
 use super::takers::{Taker, takers};
-use super::{Cost, Decided, Eyes, Outlook, Place, Queued, Reason, Stage, decision, place, reasons};
-use super::{standing, starting, words};
+use super::{
+    Cost, Decided, Eyes, Outlook, Place, Queued, Reason, Stage, array_standing, decision, place, reasons,
+};
+use super::{before, standing, starting, words};
 use crate::decision::Right;
 use crate::id::{AttemptId, BudgetId, JobId, Label, LogIndex, Name, Term};
 use crate::job::{Attempt, Job, Phase};
+use crate::lifecycle::array::tasks;
 use crate::plan::{Links, plan};
 use crate::state::State;
 use crate::unit::Timestamp;
@@ -70,7 +73,7 @@ pub struct Explanation {
 /// Explains a job; none if state does not have it.
 #[must_use]
 pub fn job(state: &State, links: &Links, id: JobId, now: Timestamp) -> Option<Explanation> {
-    let record = state.jobs.get(&id)?;
+    let Some(record) = state.jobs.get(&id) else { return whole(state, links, id, now) };
     let mut explanation = match &record.phase {
         Phase::Waiting { since } => waits(state, links, id, record, *since, now),
         Phase::Held { .. } | Phase::Live(_) | Phase::Ended { .. } => stands(state, links, id, record, now)?,
@@ -89,7 +92,33 @@ pub fn job(state: &State, links: &Links, id: JobId, now: Timestamp) -> Option<Ex
         }
         Some(_) | None => String::new(),
     };
-    explanation.sentence = format!("{id} {} is {stage}: {first}{before}", record.name);
+    let shown = super::shown(state, id);
+    explanation.sentence = format!("{shown} {} is {stage}: {first}{before}", record.name);
+    Some(explanation)
+}
+
+/// Explains an array: where its tasks are, and while all of them wait, why the first does.
+fn whole(state: &State, links: &Links, id: JobId, now: Timestamp) -> Option<Explanation> {
+    let array = state.arrays.get(&id)?;
+    let mut explanation = match array_standing(state, id, array, now) {
+        Some(standing) => {
+            let mut explanation = blank(state, id, &array.job, now);
+            (explanation.stage, explanation.since) = (standing.stage, standing.since);
+            explanation.reasons = vec![standing.reason];
+            if let Phase::Held { .. } = array.job.phase {
+                explanation.facts.extend(before::facts(state, &array.job));
+            }
+            explanation
+        }
+        None => {
+            let (first, _) = tasks(state, id).find(|(_, job)| !job.phase.is_ended())?;
+            Explanation { job: id, attempt: None, ..job(state, links, *first, now)? }
+        }
+    };
+    explanation.facts.push(super::array::facts(state, id, array, now));
+    let stage = explanation.stage.as_str();
+    let first = explanation.reasons.first().map_or("", |reason| reason.sentence.as_str());
+    explanation.sentence = format!("{id}[{}] {} is {stage}: {first}", array.indexes, array.job.name);
     Some(explanation)
 }
 
@@ -200,6 +229,9 @@ fn stands(state: &State, links: &Links, id: JobId, job: &Job, now: Timestamp) ->
     explanation.stage = standing.stage;
     explanation.since = standing.since;
     explanation.reasons = [vec![standing.reason], standing.more].concat();
+    if let Phase::Held { .. } = job.phase {
+        explanation.facts.extend(before::facts(state, job));
+    }
     if let Phase::Live(no) = job.phase {
         let id = AttemptId { job: id, no };
         if let Some(attempt) = state.attempts.get(&id) {

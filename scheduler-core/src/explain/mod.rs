@@ -5,6 +5,8 @@
 //! numbers here; who shows them formats them.
 
 mod ahead;
+mod array;
+mod before;
 mod change;
 mod closed;
 mod cost;
@@ -24,6 +26,7 @@ mod waiting;
 mod words;
 
 pub use ahead::{AHEAD_SHOWN, Ahead, Place, place, place_within};
+pub use array::{Sums, array_standing, shown, sums};
 pub use cost::Cost;
 pub use decision::{Decided, decision};
 pub use facts::{Fact, Group};

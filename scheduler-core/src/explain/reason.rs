@@ -6,7 +6,7 @@ use crate::decision::UseOf;
 use crate::unit::Timestamp;
 
 /// Where a job stands, in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// Not considered until somebody releases it.
     Held,
@@ -71,6 +71,10 @@ tokens! {
     HeldBackoff = "held.backoff",
     /// Preempted again and again without a new checkpoint.
     HeldBarren = "held.barren",
+    /// Its submission says when it begins.
+    HeldBegin = "held.begin",
+    /// It waits for other jobs to end.
+    HeldDependency = "held.dependency",
     /// It fits and starts with the next plan.
     WaitingEvaluation = "waiting.evaluation",
     /// The control plane starts nothing.
@@ -99,6 +103,8 @@ tokens! {
     RunningInterruptible = "running.interruptible",
     /// In the free tier.
     RunningFree = "running.free",
+    /// An array: some of its tasks run.
+    RunningArray = "running.array",
     /// It runs on a node that nobody hears of.
     RunningUnreachable = "running.unreachable",
     /// Its node drains: it leaves when nobody protects it any more.

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Reason, Stage, Token, Who, preempted, starting};
+use super::{Reason, Stage, Token, Who, before, preempted, starting};
 use crate::id::{AttemptId, JobId};
 use crate::job::{Attempt, AttemptEnd, End, Ended, Exit, HeldBy, Job, Phase, Stop, StopCause};
 use crate::node::{Contact, Node};
@@ -38,7 +38,7 @@ impl Standing {
 pub fn standing(state: &State, id: JobId, job: &Job, now: Timestamp) -> Option<Standing> {
     match &job.phase {
         Phase::Waiting { .. } => None,
-        Phase::Held { since, by } => Some(Standing::new(Stage::Held, held(job, by), *since)),
+        Phase::Held { since, by } => Some(Standing::new(Stage::Held, held(state, id, job, by), *since)),
         Phase::Ended { at, end, exit } => Some(Standing::new(Stage::Ended, ended(*end, *exit), *at)),
         Phase::Live(no) => {
             let id = AttemptId { job: id, no: *no };
@@ -47,7 +47,7 @@ pub fn standing(state: &State, id: JobId, job: &Job, now: Timestamp) -> Option<S
     }
 }
 
-fn held(job: &Job, by: &HeldBy) -> Reason {
+fn held(state: &State, id: JobId, job: &Job, by: &HeldBy) -> Reason {
     match by {
         HeldBy::Person { who, reason } => {
             let (token, by) = match *who == job.user {
@@ -75,6 +75,13 @@ fn held(job: &Job, by: &HeldBy) -> Reason {
                  longer minimum runtime, lets it get on; then release it"
             );
             Reason::new(Token::HeldBarren, Who::You, text)
+        }
+        HeldBy::Begin { until } => {
+            let text = "its submission says that it is not to begin earlier".to_owned();
+            Reason::new(Token::HeldBegin, Who::You, text).until(Some(*until))
+        }
+        HeldBy::Dependency { never } => {
+            Reason::new(Token::HeldDependency, Who::You, before::sentence(state, id, job, *never))
         }
     }
 }

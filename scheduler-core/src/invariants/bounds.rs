@@ -8,6 +8,7 @@ use alloc::string::String;
 
 use super::Change;
 use crate::apply::PRINCIPALS_MAX;
+use crate::array::LIVE_MAX;
 use crate::budget::{EDITS_MAX, GRANTS_MAX, KEPT_MAX};
 use crate::lifecycle::forget::bound;
 use crate::lifecycle::freed::PAST_MAX;
@@ -20,16 +21,18 @@ use crate::unit::Span;
 type Row = (&'static str, usize, usize);
 
 /// What costs nothing to count.
-fn counted(state: &State) -> [Row; 15] {
+fn counted(state: &State) -> [Row; 17] {
     let settings = &state.meta.settings;
     let (jobs, nodes) = (state.jobs.len(), state.nodes.len());
     let live = bound(state.meta.live_jobs);
+    // An array that is cancelled, with its tasks.
+    let at_once = bound(LIVE_MAX) + 1;
     // Of each job its last attempt stays, and the last that ran.
     let decisions = bound(settings.decisions_max).max(state.attempts.len() + 2 * jobs);
     [
         ("live jobs", live, bound(settings.live_jobs_max)),
         // The next entry lets the oldest leave; until then what one entry ended comes on top.
-        ("ended jobs", state.ended.len(), bound(settings.keep_ended_max) + 2 * nodes * GPUS_MAX + 1),
+        ("ended jobs", state.ended.len(), bound(settings.keep_ended_max) + 2 * nodes * GPUS_MAX + at_once),
         ("results", state.results.len(), bound(settings.keep_results_max)),
         ("decisions", state.decisions.len(), decisions),
         ("bills", state.bills.len(), bound(settings.bills_max)),
@@ -42,6 +45,8 @@ fn counted(state: &State) -> [Row; 15] {
         ("nodes", nodes, NODES_MAX),
         ("pools", state.books.pools().len(), POOLS_MAX),
         ("alarms", state.meta.alarms.len(), nodes),
+        ("tasks of arrays", bound(state.meta.array_tasks), bound(settings.array_tasks_max)),
+        ("dependents", state.dependents.len(), bound(settings.dependencies_max)),
         ("strays", state.strays.len(), nodes * STRAYS_MAX),
     ]
 }
@@ -63,6 +68,7 @@ pub(super) fn full(state: &State) -> Result<(), String> {
     let jobs = bound(state.meta.live_jobs) + state.ended.len() + state.attempts.len();
     hold(&[
         ("jobs", state.jobs.len(), jobs),
+        ("arrays", state.arrays.len(), jobs),
         ("GPUs of a node", gpus, GPUS_MAX),
         ("past attempts of a job", past, PAST_MAX),
         // Each GPU is with one and promised to one.

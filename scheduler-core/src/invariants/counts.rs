@@ -4,12 +4,20 @@ use alloc::format;
 use alloc::string::String;
 
 use super::Change;
+use crate::lifecycle::array::places;
 use crate::state::{Launch, State};
 
 pub(super) fn full(state: &State) -> Result<(), String> {
-    let live = state.jobs.values().filter(|job| !job.phase.is_ended()).count();
-    if u32::try_from(live) != Ok(state.meta.live_jobs) {
+    let live = state.jobs.values().filter(|job| !job.phase.is_ended() && job.array.is_none()).count();
+    let arrays = state.arrays.values().filter(|array| !array.job.phase.is_ended());
+    let live = arrays
+        .fold(u64::try_from(live).unwrap_or(u64::MAX), |sum, array| sum.saturating_add(places(array).into()));
+    if live != u64::from(state.meta.live_jobs) {
         return Err(format!("{live} jobs are live, counted {}", state.meta.live_jobs));
+    }
+    let tasks: u64 = state.arrays.values().map(|array| u64::from(array.indexes.count())).sum();
+    if tasks != u64::from(state.meta.array_tasks) {
+        return Err(format!("arrays have {tasks} tasks, counted {}", state.meta.array_tasks));
     }
     let bytes: u64 = state.launches.values().map(Launch::size).sum();
     if bytes != state.meta.spec_bytes {

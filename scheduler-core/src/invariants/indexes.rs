@@ -5,13 +5,16 @@ use alloc::format;
 use alloc::string::String;
 
 use crate::budget;
-use crate::lifecycle::{phase, watch};
+use crate::id::JobId;
+use crate::job::{HeldBy, Job, Met, Phase};
+use crate::lifecycle::{forget, phase, watch};
 use crate::state::{InLine, State, Timer};
 use crate::unit::Timestamp;
 
 pub(super) fn full(state: &State) -> Result<(), String> {
     check_line(state)?;
     check_timers(state)?;
+    check_dependents(state)?;
     check_ended(state)
 }
 
@@ -41,8 +44,8 @@ fn check_timers(state: &State) -> Result<(), String> {
         wanted.extend(node.backoff_until.map(|until| (until, Timer::BackoffOver(*id))));
         wanted.extend(watch::looks_at(state, *id).map(|at| (at, Timer::Drain(*id))));
     }
-    for (id, job) in state.jobs.iter() {
-        wanted.extend(phase::back_off_until(&job.phase).map(|until| (until, Timer::Release(*id))));
+    for (id, job) in whole(state) {
+        wanted.extend(phase::released_at(&job.phase).map(|until| (until, Timer::Release(*id))));
     }
     wanted.extend(state.join_tokens.iter().map(|(hash, token)| (token.expires_at, Timer::JoinToken(*hash))));
     let memory = state.meta.settings.request_memory;
@@ -60,10 +63,49 @@ fn check_timers(state: &State) -> Result<(), String> {
     }
 }
 
+/// Jobs, and arrays as if they were jobs.
+fn whole(state: &State) -> impl Iterator<Item = (&JobId, &Job)> {
+    state.jobs.iter().chain(state.arrays.iter().map(|(id, array)| (id, &array.job)))
+}
+
+/// Whoever waits for others is found by each of them that has not ended, and held as its needs say.
+fn check_dependents(state: &State) -> Result<(), String> {
+    let now = state.meta.time;
+    let mut wanted: BTreeSet<(JobId, JobId)> = BTreeSet::new();
+    for (id, job) in whole(state).filter(|(_, job)| !job.phase.is_ended()) {
+        let open = job.before.needs.iter().filter(|need| need.met == Met::Open);
+        wanted.extend(open.map(|need| (need.job, *id)));
+        let holds = job.before.holds(now);
+        let is_as_said = match &job.phase {
+            Phase::Held { by: by @ (HeldBy::Begin { .. } | HeldBy::Dependency { .. }), .. } => {
+                holds.as_ref() == Some(by)
+            }
+            Phase::Held { .. } => true,
+            Phase::Waiting { .. } | Phase::Live(_) | Phase::Ended { .. } => holds.is_none(),
+        };
+        if !is_as_said {
+            return Err(format!("job {id} is {:?}, and waits for {:?}", job.phase, job.before));
+        }
+        if let Some(need) = job.before.needs.iter().find(|need| need.job >= *id) {
+            return Err(format!("job {id} waits for {}, which is no earlier one", need.job));
+        }
+    }
+    let found: BTreeSet<(JobId, JobId)> = state.dependents.keys().copied().collect();
+    if let Some(odd) = wanted.symmetric_difference(&found).next() {
+        return Err(format!("{odd:?} is indexed without need, or needed without being indexed"));
+    }
+    let has_ended = |id: &JobId| !forget::is_known(state, *id) || forget::result(state, *id).is_some();
+    match found.iter().find(|(needed, _)| has_ended(needed)) {
+        Some((needed, who)) => Err(format!("job {who} waits for {needed}, which has ended")),
+        None => Ok(()),
+    }
+}
+
 fn check_ended(state: &State) -> Result<(), String> {
     let is_over = |id| phase::attempts_of(state, id).next().is_none();
     let ended = state.jobs.iter().filter(|(id, job)| job.phase.is_ended() && is_over(**id));
-    let wanted: BTreeSet<_> = ended.map(|(id, _)| *id).collect();
+    let arrays = state.arrays.iter().filter(|(_, array)| array.job.phase.is_ended()).map(|(id, _)| *id);
+    let wanted: BTreeSet<_> = ended.map(|(id, _)| *id).chain(arrays).collect();
     let found: BTreeSet<_> = state.ended.keys().map(|(_, id)| *id).collect();
     if wanted != found || found.len() != state.ended.len() {
         return Err(format!("ended and empty: {wanted:?}, indexed: {:?}", state.ended));

@@ -8,7 +8,7 @@ use crate::state::State;
 
 pub(super) fn full(state: &State) -> Result<(), String> {
     let mut needed: BTreeMap<_, u32> = BTreeMap::new();
-    for job in state.jobs.values() {
+    for job in state.jobs.values().chain(state.arrays.values().map(|array| &array.job)) {
         *needed.entry(job.launch).or_default() += 1;
     }
     let kept: BTreeMap<_, u32> = state.launches.iter().map(|(hash, launch)| (*hash, launch.jobs)).collect();

@@ -4,6 +4,7 @@
 //! A cheap check looks at what the last command touched ([`Table::touched_since`](crate::table::Table::touched_since))
 //! and a few neighbours; a full check looks at everything.
 
+mod arrays;
 mod bills;
 mod bounds;
 mod charge;
@@ -79,6 +80,7 @@ const STEP: &[(&str, Step)] = &[
     ("an end is final", stops::final_step),
     ("each GPU is in exactly one class, and its classes tile time", ledger::classes_step),
     ("a budget's account is the sum of those below", ledger::tree_step),
+    ("every task of an array runs once to its end, and never too many", arrays::step),
     ("a bill is written once, and settled once", bills::step),
     ("time and counters never go back", counts::step),
     ("every table keeps its bound", bounds::step),
@@ -103,6 +105,7 @@ const FULL: &[(&str, Full)] = &[
     ("the line, the timers and the ended jobs follow from state", indexes::full),
     ("what nodes read is kept for the jobs that need it", launches::full),
     ("answers are remembered for their time and no longer", requests::full),
+    ("every task of an array runs once to its end, and never too many", arrays::full),
     ("how a job ended is known in one place, for its time", results::full),
     ("every table keeps its bound", bounds::full),
 ];

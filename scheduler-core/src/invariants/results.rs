@@ -8,7 +8,7 @@ use crate::state::State;
 pub(super) fn full(state: &State) -> Result<(), String> {
     let (now, keep) = (state.meta.time, state.meta.settings.keep_results);
     for (id, result) in state.results.iter() {
-        if state.jobs.contains(id) || *id >= state.meta.next_job {
+        if state.jobs.contains(id) || state.arrays.contains(id) || *id >= state.meta.next_job {
             return Err(format!("job {id} has a result and is in state, or was never there"));
         }
         if result.at > now || !state.results_by_end.contains(&(result.at, *id)) {

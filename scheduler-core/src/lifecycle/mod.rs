@@ -10,6 +10,8 @@
 //! A job moves on at the end of its attempt; the attempt stays in its table, and its GPUs with it, until they are
 //! proven empty. An attempt without go never had a process: when it ends nothing of it stays.
 
+pub mod array;
+pub mod before;
 pub mod billing;
 pub mod book;
 pub mod drain;

@@ -2,6 +2,7 @@
 
 use crate::id::{AttemptId, AttemptNo, JobId};
 use crate::job::{End, Exit, HeldBy, Job, Phase};
+use crate::lifecycle::{array, before};
 use crate::state::{InLine, State, Timer};
 use crate::unit::Timestamp;
 
@@ -10,7 +11,13 @@ pub fn admit(state: &mut State, id: JobId, job: Job) {
     if job.phase.is_waiting() {
         state.line.insert(place_of(id, &job), ());
     }
-    state.meta.live_jobs = state.meta.live_jobs.saturating_add(1);
+    if let Some(until) = released_at(&job.phase) {
+        state.timers.insert((until, Timer::Release(id)), ());
+    }
+    before::enter(state, id, &job.before);
+    if job.array.is_none() {
+        state.meta.live_jobs = state.meta.live_jobs.saturating_add(1);
+    }
     state.jobs.insert(id, job);
 }
 
@@ -26,9 +33,10 @@ pub fn hold(state: &mut State, id: JobId, by: HeldBy, now: Timestamp) {
 
 /// Puts a job in line again that is held for a time, if that is over.
 pub fn release_if_due(state: &mut State, id: JobId, now: Timestamp) {
-    let until = state.jobs.get(&id).and_then(|job| back_off_until(&job.phase));
+    let job = state.jobs.get(&id).or_else(|| state.arrays.get(&id).map(|array| &array.job));
+    let until = job.and_then(|job| released_at(&job.phase));
     if until.is_some_and(|until| until <= now) {
-        wait(state, id, now);
+        before::release(state, id, now);
     }
 }
 
@@ -41,6 +49,9 @@ pub fn go_live(state: &mut State, id: JobId, no: AttemptNo) {
 pub fn end(state: &mut State, id: JobId, how: (End, Option<Exit>), at: Timestamp, now: Timestamp) {
     let (end, exit) = how;
     enter(state, id, Phase::Ended { at, end, exit });
+    before::leave(state, id);
+    before::ended(state, id, end, now);
+    array::task_ended(state, id, end, now);
     retire_if_over(state, id, now);
 }
 
@@ -75,6 +86,8 @@ fn enter(state: &mut State, id: JobId, phase: Phase) {
     let Some(job) = state.jobs.get_mut(&id) else { return };
     let before = core::mem::replace(&mut job.phase, phase);
     let place = place_of(id, job);
+    // A task has a place of its array's.
+    let is_counted = job.array.is_none();
     let (was_live, is_live) = (!before.is_ended(), !job.phase.is_ended());
     let after = job.phase.clone();
     let (was_waiting, is_waiting) = (before.is_waiting(), job.phase.is_waiting());
@@ -85,23 +98,23 @@ fn enter(state: &mut State, id: JobId, phase: Phase) {
         state.line.insert(place, ());
     }
     for (phase, is_now) in [(&before, false), (&after, true)] {
-        let Some(until) = back_off_until(phase) else { continue };
+        let Some(until) = released_at(phase) else { continue };
         if is_now {
             state.timers.insert((until, Timer::Release(id)), ());
         } else {
             state.timers.remove(&(until, Timer::Release(id)));
         }
     }
-    if was_live && !is_live {
+    if was_live && !is_live && is_counted {
         state.meta.live_jobs = state.meta.live_jobs.saturating_sub(1);
     }
 }
 
 /// Returns when a job is released by itself, if it is held until then.
 #[must_use]
-pub fn back_off_until(phase: &Phase) -> Option<Timestamp> {
+pub fn released_at(phase: &Phase) -> Option<Timestamp> {
     match phase {
-        Phase::Held { by: HeldBy::Backoff { until }, .. } => Some(*until),
+        Phase::Held { by: HeldBy::Backoff { until } | HeldBy::Begin { until }, .. } => Some(*until),
         Phase::Held { .. } | Phase::Waiting { .. } | Phase::Live(_) | Phase::Ended { .. } => None,
     }
 }

@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
+use crate::array::Task;
 use crate::decision::Start;
 use crate::decision::UseOf;
 use crate::explain::{Eyes, Outlook, Queued, Reason, Uses, reasons, standing};
@@ -22,8 +23,10 @@ pub struct Row {
     pub place: Option<u32>,
     /// The pool it stands in, or was placed in: of several the one where it is nearest to the head.
     pub pool: Option<Name>,
-    /// Which job.
+    /// Which job; the array in a row that stands for all its tasks.
     pub job: JobId,
+    /// Its place in an array.
+    pub task: Option<Task>,
     /// Its name.
     pub name: Label,
     /// Whose it is.
@@ -79,16 +82,17 @@ fn starting(state: &State, now: Timestamp) -> Vec<Row> {
     rows.collect()
 }
 
-fn standing_row(state: &State, id: JobId, job: &Job, now: Timestamp) -> Option<Row> {
+pub(super) fn standing_row(state: &State, id: JobId, job: &Job, now: Timestamp) -> Option<Row> {
     let standing = standing(state, id, job, now)?;
     Some(Row { since: standing.since, ..row(id, job, standing.reason) })
 }
 
-fn row(id: JobId, job: &Job, reason: Reason) -> Row {
+pub(super) fn row(id: JobId, job: &Job, reason: Reason) -> Row {
     Row {
         place: None,
         pool: None,
         job: id,
+        task: job.array,
         name: job.name.clone(),
         user: job.user.clone(),
         budget: job.budget,

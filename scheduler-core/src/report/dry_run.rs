@@ -8,7 +8,7 @@ use crate::command::{Command, Entry, Rejection, Submit};
 use crate::decision::Start;
 use crate::explain::{self, Explanation, Victim, victims};
 use crate::id::{JobId, LogIndex};
-use crate::job::Terms;
+use crate::job::{Before, Terms};
 use crate::plan::{Links, plan};
 use crate::principal::Actor;
 use crate::state::State;
@@ -25,6 +25,8 @@ pub struct DryRun {
     pub job: JobId,
     /// Its contract, with defaults filled in.
     pub terms: Terms,
+    /// What it waits for before it stands in line.
+    pub before: Before,
     /// What becomes of it in the plan that follows.
     pub expected: Expected,
 }
@@ -62,13 +64,17 @@ pub fn dry_run(
     let term = view.meta.term;
     apply(&mut view, index, term, &entry)?;
     let at = view.meta.time;
-    let terms = view.jobs.get(&job).expect("an accepted job has the next number").terms.clone();
-    let start = plan(&view, links, at, term).decisions.into_iter().find(|start| start.job == job);
+    let whole = view.arrays.get(&job).map(|array| &array.job);
+    let record = whole.or_else(|| view.jobs.get(&job)).expect("an accepted job has the next number");
+    let (terms, before) = (record.terms.clone(), record.before.clone());
+    // Of an array any of its tasks.
+    let is_meant = |start: &Start| start.job >= job && start.job < view.meta.next_job;
+    let start = plan(&view, links, at, term).decisions.into_iter().find(is_meant);
     let expected = match start {
         Some(start) => Expected::Starts { victims: victims(&view, &start), start: Box::new(start) },
         None => Expected::Waits(Box::new(
             explain::job(&view, links, job, at).expect("a job that does not start is held or waits"),
         )),
     };
-    Ok(DryRun { as_of: state.meta.index, at, job, terms, expected })
+    Ok(DryRun { as_of: state.meta.index, at, job, terms, before, expected })
 }

@@ -36,6 +36,7 @@ pub fn footprint(state: &State) -> Vec<Footprint> {
         flat("join tokens", &state.join_tokens),
         deep("nodes", &state.nodes, node),
         deep("jobs", &state.jobs, job),
+        deep("arrays", &state.arrays, |array| job(&array.job)),
         flat("attempts", &state.attempts),
         Footprint {
             table: "curve points",
@@ -51,6 +52,7 @@ pub fn footprint(state: &State) -> Vec<Footprint> {
         flat("ended", &state.ended),
         flat("results", &state.results),
         flat("results by end", &state.results_by_end),
+        flat("dependents", &state.dependents),
         flat("timers", &state.timers),
     ]
 }
@@ -75,7 +77,8 @@ fn job(job: &Job) -> usize {
     let text = job.name.as_str().len() + job.user.as_str().len() + job.account.as_str().len();
     let past = |past: &PastAttempt| size_of::<PastAttempt>() + past.nodes.len() * 4;
     let spans = job.progress.intervals.len() + job.progress.restarts.len();
-    text + job.past.iter().map(past).sum::<usize>() + spans * 8
+    let needs = size_of_val(job.before.needs.as_slice());
+    text + job.past.iter().map(past).sum::<usize>() + spans * 8 + needs
 }
 
 fn node(node: &Node) -> usize {

@@ -19,8 +19,8 @@ use scheduler_core::id::{
     Rank, Slot, SpecHash, Term, TokenHash,
 };
 use scheduler_core::job::{
-    Attempt, AttemptEnd, End, Ended, Exit, Job, PastAttempt, Phase, Placement, Progress, Stop, StopCause,
-    Terms,
+    Attempt, AttemptEnd, Before, End, Ended, Exit, Job, PastAttempt, Phase, Placement, Progress, Stop,
+    StopCause, Terms,
 };
 use scheduler_core::ledger::{Class, Run};
 use scheduler_core::node::{Contact, Cordon, Drain, Facts, Gpu, GpuFacts, Node, PORT_FIRST, Urgency};
@@ -268,6 +268,8 @@ impl Lab {
                 preemptions: value(words, "pre").map_or(0, |text| text.parse().expect("a number")),
                 ..Progress::default()
             },
+            before: Before::default(),
+            array: None,
         }
     }
 

@@ -19,7 +19,7 @@ use scheduler_core::job::{Attempt, Exit, Job, Phase};
 use scheduler_core::node::{Facts, GpuFacts};
 use scheduler_core::principal::{AccountName, Actor};
 use scheduler_core::settings::Settings;
-use scheduler_core::spec::{ContractDefaults, Request, Shape};
+use scheduler_core::spec::{Asks, ContractDefaults, Request, Shape};
 use scheduler_core::state::State;
 use scheduler_core::unit::{Bytes, GpuCount, MilliGpus, Share, Span, Timestamp};
 
@@ -337,6 +337,7 @@ pub fn request(gpus: u32) -> Request {
         retries: 0,
         turn: None,
         is_held: false,
+        asks: Asks::default(),
     }
 }
 

@@ -48,9 +48,16 @@ async fn say(
     let written = write(shared, actor, Some(mark), command(word), deadline).await?;
     let read = shared.after(written.index).await?;
     let scene = shared.scene(&read);
-    let (id, record) = job(scene.state(), message.job)?;
+    let (id, state) = (JobId::new(message.job), scene.state());
+    let standing = match state.arrays.get(&id) {
+        Some(array) => explain::array_standing(state, id, array, scene.now),
+        None => {
+            let (id, record) = job(state, message.job)?;
+            explain::standing(state, id, record, scene.now)
+        }
+    };
     // Why a job waits takes the whole line to say, and `explain` says it.
-    Ok(match explain::standing(scene.state(), id, record, scene.now) {
+    Ok(match standing {
         Some(standing) => {
             v1::JobWordReply { state: standing.stage.as_str().to_owned(), sentence: standing.reason.sentence }
         }

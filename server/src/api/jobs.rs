@@ -3,23 +3,25 @@
 use std::sync::Arc;
 
 use proto::{Wire as _, v1};
+use scheduler_core::array::JobArray;
 use scheduler_core::budget as budgets;
 use scheduler_core::command::{Blob, Cancel, Command, Outcome, Submit};
 use scheduler_core::explain as why;
 use scheduler_core::id::{AttemptId, AttemptNo, BudgetId, DecisionId, JobId, LogIndex, Name, SpecHash};
 use scheduler_core::job::{Job, Phase};
+use scheduler_core::lifecycle::array;
 use scheduler_core::plan::Links;
 use scheduler_core::principal::Actor;
 use scheduler_core::spec::Request as Asked;
 use scheduler_core::unit::Timestamp;
 use tonic::{Request, Status};
 
-use super::{budget, job, name};
+use super::{budget, name};
 use crate::past;
 use crate::refusal;
 use crate::shared::{self, Read, Shared};
 use crate::views::queue::{Standings, Wanted};
-use crate::views::{self, receipt};
+use crate::views::{self, Scene, receipt};
 use crate::write::{mark, write};
 
 /// Jobs in one list at most.
@@ -41,7 +43,7 @@ pub async fn submit(shared: &Shared, asked: Request<v1::SubmitRequest>) -> Resul
     let Outcome::Submitted { job } = written.outcome else { return Err(refusal::strange_answer()) };
     let read = shared.after(written.index).await?;
     let scene = shared.scene(&read);
-    let record = scene.state().jobs.get(&job);
+    let record = views::job::of(scene.state(), job);
     Ok(v1::SubmitReply { job: job.get(), receipt: record.map(|record| receipt::receipt(scene, job, record)) })
 }
 
@@ -71,7 +73,7 @@ pub async fn cancel(shared: &Shared, asked: Request<v1::CancelRequest>) -> Resul
     let actor = Actor::Principal(caller.name.clone());
     let written = write(shared, actor, Some(mark), command, deadline).await?;
     let read = shared.after(written.index).await?;
-    let record = read.view.state.jobs.get(&job);
+    let record = views::job::of(&read.view.state, job);
     let has_ended = record.is_none_or(|record| matches!(record.phase, Phase::Ended { .. }));
     Ok(v1::CancelReply { state: if has_ended { "ended" } else { "stopping" }.to_owned() })
 }
@@ -81,20 +83,66 @@ pub async fn show(shared: &Shared, asked: Request<v1::ShowJobRequest>) -> Result
     let caller = shared.admit(asked.metadata()).await?;
     let message = asked.into_inner();
     let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
-    let found = find(shared, &read, message.job, false).await?;
+    let found = find_task(shared, &read, message.job, message.task, false).await?;
     let scene = shared.scene(&found.read);
-    let (id, record) = job(scene.state(), message.job)?;
     let links = shared.linked(scene.state());
-    let show = || {
-        let stands = Standings::new(scene, &links).of(id, record);
-        views::job::view(scene, id, record, &caller.name, &stands)
-    };
-    let view = shared.long_view(show).await?;
+    let show = || show_one(scene, &links, found.id, &caller.name);
+    let view = shared.long_view(show).await??;
     Ok(v1::JobView { left_at: found.left_at.map(Timestamp::as_millis), ..view })
+}
+
+/// Shows a job, an array, or what an array tells of one of its tasks.
+fn show_one(scene: Scene<'_>, links: &Links, id: JobId, reader: &Name) -> Result<v1::JobView, Status> {
+    let state = scene.state();
+    let mut standings = Standings::new(scene, links);
+    if let Some(record) = state.jobs.get(&id) {
+        let stands = standings.of(id, record);
+        return Ok(views::job::view(scene, id, record, reader, &stands));
+    }
+    if let Some(whole) = state.arrays.get(&id) {
+        let stands = views::array::stands(scene, id, whole, &mut standings);
+        return Ok(views::array::view(scene, id, whole, reader, &stands));
+    }
+    match array::of(state, id) {
+        Some((of, whole, place)) => Ok(views::array::absent(scene, (of, whole), place, reader)),
+        None => Err(refusal::not_found(format!("there is no job {id}, or it ended long ago"))),
+    }
+}
+
+/// Finds a job, or one task of an array by its index.
+async fn find_task(
+    shared: &Shared,
+    read: &Read,
+    number: u32,
+    task: Option<u32>,
+    with_others: bool,
+) -> Result<Found, Status> {
+    let Some(index) = task else { return find(shared, read, number, with_others).await };
+    let whole = find(shared, read, number, false).await?;
+    let state = &whole.read.view.state;
+    let Some(array) = state.arrays.get(&JobId::new(number)) else {
+        return Err(refusal::not_found(format!("job {number} is no array, so it has no task {index}")));
+    };
+    let Some(place) = array.indexes.place(index) else {
+        let indexes = &array.indexes;
+        return Err(refusal::not_found(format!(
+            "array {number} has no task {index}: its tasks are {indexes}"
+        )));
+    };
+    let id = JobArray::task_at(JobId::new(number), place);
+    if state.jobs.contains(&id) || id >= state.meta.next_job || place >= array.made {
+        return Ok(Found { id, ..whole });
+    }
+    // It left state before its array: the history has it, and else the array knows how it ended.
+    match find(shared, &whole.read, id.get(), with_others).await {
+        Ok(found) => Ok(found),
+        Err(_) => Ok(Found { id, ..whole }),
+    }
 }
 
 /// A state that has the job that is asked for.
 struct Found {
+    id: JobId,
     read: Read,
     /// When the job left state, if it was put back.
     left_at: Option<Timestamp>,
@@ -103,12 +151,12 @@ struct Found {
 /// Finds a job: in state, then in the history.
 async fn find(shared: &Shared, read: &Read, number: u32, with_others: bool) -> Result<Found, Status> {
     let id = JobId::new(number);
-    if read.view.state.jobs.contains(&id) {
-        return Ok(Found { read: read.clone(), left_at: None });
+    if views::job::of(&read.view.state, id).is_some() || array::unmade(&read.view.state, id).is_some() {
+        return Ok(Found { id, read: read.clone(), left_at: None });
     }
     past::settle(shared, read.view.index).await?;
     let past::Revived { read, left_at } = past::job(shared, read, id, with_others).await?;
-    Ok(Found { read, left_at: Some(left_at) })
+    Ok(Found { id, read, left_at: Some(left_at) })
 }
 
 /// Lists jobs, newest first.
@@ -137,17 +185,29 @@ pub async fn list(shared: &Shared, asked: Request<v1::ListJobsRequest>) -> Resul
     let make = || {
         let mut standings = Standings::new(scene, &links);
         let (mut jobs, mut left_out) = (Vec::new(), 0);
-        for (id, record) in state.jobs.iter().rev().filter(|(_, record)| is_meant(record)) {
+        let single = state.jobs.iter().filter(|(_, record)| message.tasks || record.array.is_none());
+        let whole = state.arrays.iter().map(|(id, array)| (id, &array.job));
+        let mut all: Vec<(&JobId, &Job)> =
+            single.chain(whole).filter(|(_, record)| is_meant(record)).collect();
+        all.sort_unstable_by_key(|(id, _)| **id);
+        for (id, record) in all.into_iter().rev() {
             let has_ended = matches!(record.phase, Phase::Ended { .. });
             if message.states.is_empty() && has_ended {
                 continue;
             }
-            let stands = standings.of(*id, record);
+            let array = state.arrays.get(id);
+            let stands = match array {
+                Some(array) => views::array::stands(scene, *id, array, &mut standings),
+                None => standings.of(*id, record),
+            };
             if !message.states.is_empty() && !message.states.iter().any(|s| s == stands.stage.as_str()) {
                 continue;
             }
             if jobs.len() < most {
-                jobs.push(views::job::view(scene, *id, record, &caller.name, &stands));
+                jobs.push(match array {
+                    Some(array) => views::array::view(scene, *id, array, &caller.name, &stands),
+                    None => views::job::view(scene, *id, record, &caller.name, &stands),
+                });
             } else {
                 left_out += 1;
             }
@@ -224,7 +284,8 @@ pub async fn queue(shared: &Shared, asked: Request<v1::QueueRequest>) -> Result<
 
 /// What is to be explained.
 enum Subject {
-    Job(u32, Option<u16>),
+    /// A job, one task of it, and one attempt.
+    Job(u32, Option<u32>, Option<u16>),
     Decision(DecisionId),
 }
 
@@ -233,17 +294,18 @@ pub async fn explain(shared: &Shared, asked: Request<v1::ExplainRequest>) -> Res
     let caller = shared.admit(asked.metadata()).await?;
     let message = asked.into_inner();
     let subject = parse(&message.subject).ok_or_else(|| {
-        let what = "it is a job `4190`, an attempt `4190.1` or a decision `d12.0`";
+        let what = "it is a job `4190`, a task `4190[7]`, an attempt `4190.1` or a decision `d12.0`";
         refusal::bad(&proto::Error::bad("subject", what))
     })?;
     let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
     match subject {
-        Subject::Job(number, attempt) => {
-            let found = find(shared, &read, number, true).await?;
+        Subject::Job(number, task, attempt) => {
+            let found = find_task(shared, &read, number, task, true).await?;
             let scene = shared.scene(&found.read);
             let state = scene.state();
-            let (id, record) = job(state, number)?;
-            if attempt.is_some_and(|attempt| attempt == 0 || attempt >= record.next_attempt.get()) {
+            let id = found.id;
+            let next = state.jobs.get(&id).map_or(1, |record| record.next_attempt.get());
+            if attempt.is_some_and(|attempt| attempt == 0 || attempt >= next) {
                 return Err(refusal::not_found(format!("there is no attempt {}", message.subject)));
             }
             let links = shared.linked(state);
@@ -255,8 +317,13 @@ pub async fn explain(shared: &Shared, asked: Request<v1::ExplainRequest>) -> Res
                 }
             };
             let explained = shared.long_view(explain).await?;
-            let explained = explained.ok_or_else(|| {
-                refusal::not_found(format!("nothing is known of {} any more", message.subject))
+            let explained = explained.ok_or_else(|| match array::unmade(state, id) {
+                Some((of, whole, _)) => refusal::not_found(format!(
+                    "the turn of {} has not come: at most {} tasks of {of} are in line or run at once",
+                    message.subject,
+                    whole.width()
+                )),
+                None => refusal::not_found(format!("nothing is known of {} any more", message.subject)),
             })?;
             let view = views::explain::job(scene, &message.subject, &explained);
             Ok(v1::Explanation { left_at: found.left_at.map(Timestamp::as_millis), ..view })
@@ -299,7 +366,15 @@ fn parse(subject: &str) -> Option<Subject> {
         Some((number, attempt)) => (number, Some(attempt)),
         None => (subject, None),
     };
-    Some(Subject::Job(number.parse().ok()?, attempt.map(str::parse).transpose().ok()?))
+    let (number, task) = match number.split_once('[') {
+        Some((number, task)) => (number, Some(task.strip_suffix(']')?)),
+        None => (number, None),
+    };
+    Some(Subject::Job(
+        number.parse().ok()?,
+        task.map(str::parse).transpose().ok()?,
+        attempt.map(str::parse).transpose().ok()?,
+    ))
 }
 
 #[cfg(test)]
@@ -308,11 +383,15 @@ mod tests {
 
     #[test]
     fn subjects_are_jobs_attempts_and_decisions() {
-        assert!(matches!(parse("4190"), Some(Subject::Job(4190, None))));
-        assert!(matches!(parse("4190.3"), Some(Subject::Job(4190, Some(3)))));
+        assert!(matches!(parse("4190"), Some(Subject::Job(4190, None, None))));
+        assert!(matches!(parse("4190.3"), Some(Subject::Job(4190, None, Some(3)))));
+        assert!(matches!(parse("4190[7].3"), Some(Subject::Job(4190, Some(7), Some(3)))));
+        assert!(matches!(parse("4190[7]"), Some(Subject::Job(4190, Some(7), None))));
         let id = DecisionId { index: LogIndex::new(12), n: 4 };
         assert!(matches!(parse("d12.4"), Some(Subject::Decision(found)) if found == id));
-        for text in ["", "x", "4190.", "4190.x", "d12", "d.1", "-1"] {
+        for text in
+            ["", "x", "4190.", "4190.x", "d12", "d.1", "-1", "4190[", "4190[]", "4190]", "4190[x]", "[7]"]
+        {
             assert!(parse(text).is_none(), "{text}");
         }
     }

@@ -41,6 +41,8 @@ fn count<'a>(settings: &'a mut Settings, key: &str) -> Option<(&'a mut u32, Rang
         "requests_max" => Some((&mut settings.requests_max, 100..=u32::MAX)),
         "decisions_max" => Some((&mut settings.decisions_max, 0..=u32::MAX)),
         "bills_max" => Some((&mut settings.bills_max, 0..=u32::MAX)),
+        "dependencies_max" => Some((&mut settings.dependencies_max, 0..=u32::MAX)),
+        "array_tasks_max" => Some((&mut settings.array_tasks_max, 0..=u32::MAX)),
         "curve_points_max" => Some((&mut settings.curve_points_max, 1_000..=u32::MAX)),
         "margin_ppm" => Some((&mut settings.margin_ppm, 0..=1_000_000)),
         "barren_max" => Some((&mut settings.barren_max, 1..=100)),

@@ -15,6 +15,7 @@ use scheduler_core::principal::Actor;
 use scheduler_core::state::State;
 use scheduler_core::unit::Timestamp;
 
+use crate::views::job::of;
 use crate::views::words;
 
 /// Returns the events of one entry, numbered.
@@ -174,7 +175,7 @@ impl Scene<'_> {
 
     fn of_job(&self, job: JobId, mut event: EventView) -> EventView {
         event.job = Some(job.get());
-        event.budget = self.after.jobs.get(&job).map(|job| self.path(job.budget));
+        event.budget = of(self.after, job).map(|job| self.path(job.budget));
         event
     }
 

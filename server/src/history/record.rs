@@ -8,6 +8,7 @@ use proto::snapshot;
 use proto::state::v1 as state;
 use proto::state::v1::record::Record as Kept;
 use proto::v1::{AuditView, EventView};
+use scheduler_core::array::JobArray;
 use scheduler_core::bill::Bill;
 use scheduler_core::decision;
 use scheduler_core::id::{AttemptId, ClusterId, DecisionId, JobId, LogIndex, SpecHash};
@@ -47,6 +48,8 @@ pub struct Left {
     pub before: State,
     /// Jobs.
     pub jobs: Vec<JobId>,
+    /// Arrays.
+    pub arrays: Vec<JobId>,
     /// Decisions, those of the jobs and others.
     pub decisions: Vec<DecisionId>,
     /// Bills.
@@ -132,6 +135,17 @@ impl Left {
             }
             parts.count();
         }
+        for id in &self.arrays {
+            let Some(array) = self.before.arrays.get(id) else { continue };
+            parts.part(Kind::Jobs);
+            if !parts.has_launch(array.job.launch)
+                && let Some(launch) = self.before.launches.get(&array.job.launch)
+            {
+                parts.put_whole(snapshot::launch_record(&array.job.launch, launch));
+            }
+            parts.put_whole(snapshot::array_record(*id, array));
+            parts.count();
+        }
         for id in self.decisions.iter().filter(|id| !of_jobs.contains(id)) {
             let Some(decision) = self.before.decisions.get(id) else { continue };
             let job = decision.start.job;
@@ -193,10 +207,12 @@ pub(super) fn only_job(record: &mut Record, job: JobId) {
     let number = job.get();
     let launch = record.left.iter().find_map(|kept| match &kept.record {
         Some(Kept::Job(kept)) if kept.id == number => Some(kept.launch.clone()),
+        Some(Kept::Array(kept)) if is_array(kept, number) => kept.job.as_ref().map(|job| job.launch.clone()),
         _ => None,
     });
     record.left.retain(|kept| match &kept.record {
         Some(Kept::Job(kept)) => kept.id == number,
+        Some(Kept::Array(kept)) => is_array(kept, number),
         Some(Kept::Launch(kept)) => launch.as_ref() == Some(&kept.hash),
         Some(Kept::Decision(kept)) => kept.start.as_ref().is_some_and(|start| start.job == number),
         Some(Kept::Bill(kept)) => kept.attempt.is_some_and(|attempt| attempt.job == number),
@@ -205,6 +221,10 @@ pub(super) fn only_job(record: &mut Record, job: JobId) {
     record.forgotten.retain(|forgotten| forgotten.job == number);
     record.audit.retain(|line| line.job == Some(number));
     record.events.retain(|event| event.job == Some(number));
+}
+
+fn is_array(kept: &state::JobArray, number: u32) -> bool {
+    kept.job.as_ref().is_some_and(|job| job.id == number)
 }
 
 /// A job that left state, with what left with it.
@@ -218,6 +238,8 @@ pub struct Gone {
     pub id: JobId,
     /// The job as it was, with those of its past attempts that had left before it.
     pub job: Job,
+    /// The array, if it is one; `job` is what each of its tasks was.
+    pub array: Option<JobArray>,
     /// What its nodes read.
     pub launch: Option<(SpecHash, Launch)>,
     /// Why its attempts were placed.
@@ -232,7 +254,7 @@ impl Gone {
     /// # Errors
     /// When a record cannot be.
     pub(super) fn of(id: JobId, records: Vec<Record>) -> Result<Option<Self>, proto::Error> {
-        let mut found = None;
+        let (mut found, mut array) = (None, None);
         let (mut launch, mut decisions, mut bills) = (None, Vec::new(), Vec::new());
         let mut forgotten: Vec<PastAttempt> = Vec::new();
         for record in records {
@@ -244,6 +266,11 @@ impl Gone {
                 match kept {
                     Kept::Job(job) if job.id == id.get() => {
                         found = Some((at, snapshot::read_job_record(job)?.1))
+                    }
+                    Kept::Array(kept) if is_array(&kept, id.get()) => {
+                        let (_, kept) = snapshot::read_array_record(kept)?;
+                        found = Some((at, kept.job.clone()));
+                        array = Some(kept);
                     }
                     Kept::Launch(kept) => launch = Some(snapshot::read_launch_record(kept)?),
                     Kept::Decision(kept) => decisions.push(snapshot::read_decision_record(kept)?),
@@ -259,14 +286,20 @@ impl Gone {
         job.past.extend(forgotten);
         job.past.sort_by_key(|past| past.no);
         let launch = launch.filter(|(hash, _)| *hash == job.launch);
-        Ok(Some(Self { index, at, id, job, launch, decisions, bills }))
+        Ok(Some(Self { index, at, id, job, array, launch, decisions, bills }))
     }
 
     /// Puts the job back into a copy of a state, so that whatever looks at jobs can look at this one. What has a newer
     /// form there stays.
     pub fn put_into(&self, state: &mut State) {
-        if !state.jobs.contains(&self.id) {
-            state.jobs.insert(self.id, self.job.clone());
+        match &self.array {
+            Some(array) if !state.arrays.contains(&self.id) => {
+                state.arrays.insert(self.id, array.clone());
+            }
+            None if !state.jobs.contains(&self.id) => {
+                state.jobs.insert(self.id, self.job.clone());
+            }
+            Some(_) | None => {}
         }
         if let Some((hash, launch)) = &self.launch
             && !state.launches.contains(hash)
@@ -309,6 +342,7 @@ fn mentions(record: &Record) -> BTreeSet<(u32, bool)> {
     let told = told.flatten().map(|job| (job, false));
     let left = record.left.iter().filter_map(|kept| match &kept.record {
         Some(Kept::Job(job)) => Some(job.id),
+        Some(Kept::Array(array)) => array.job.as_ref().map(|job| job.id),
         Some(Kept::Decision(decision)) => decision.start.as_ref().map(|start| start.job),
         Some(Kept::Bill(bill)) => bill.attempt.map(|attempt| attempt.job),
         Some(_) | None => None,

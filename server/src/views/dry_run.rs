@@ -82,13 +82,18 @@ fn terms(
         launch: submit.launch.hash,
         terms: dry.terms.clone(),
         submitted_at: dry.at,
-        phase: Phase::Waiting { since: dry.at },
+        phase: match dry.before.holds(dry.at) {
+            Some(by) => Phase::Held { since: dry.at, by },
+            None => Phase::Waiting { since: dry.at },
+        },
         next_attempt: AttemptNo::new(1),
         retries_used: 0,
         failed_on: std::collections::BTreeSet::new(),
         past: Vec::new(),
         charged: ChargeMillis::ZERO,
         progress: Progress::default(),
+        before: dry.before.clone(),
+        array: None,
     };
     Some(receipt::of(scene, dry.job, &job, place))
 }

@@ -1,11 +1,11 @@
 //! A job and its attempts.
 
 use proto::{Wire as _, v1};
-use scheduler_core::explain::{Reason, Stage};
+use scheduler_core::explain::{self, Reason, Stage};
 use scheduler_core::id::{AttemptId, AttemptNo, JobId, Name};
-use scheduler_core::job::{Attempt, Exit, Job, PastAttempt, Phase, Stop, StopCause};
+use scheduler_core::job::{Attempt, Before, Exit, Job, Met, Need, PastAttempt, Phase, Stop, StopCause};
 use scheduler_core::lifecycle::book::charge_so_far;
-use scheduler_core::spec::Program;
+use scheduler_core::spec::{Program, Wants};
 use scheduler_core::state::State;
 use scheduler_core::unit::{ChargeMillis, Timestamp};
 
@@ -62,7 +62,41 @@ pub fn view(scene: Scene<'_>, id: JobId, job: &Job, reader: &Name, stands: &Stan
         ended_at,
         launch: (job.user == *reader).then(|| launch(state, job)).flatten(),
         left_at: None,
+        begin_at: job.before.begin.map(Timestamp::as_millis),
+        after: needs(state, &job.before),
+        shown_as: explain::shown(state, id),
+        tasks: None,
+        array: job.array.map(|task| task.of.get()),
+        task: job.array.map(|task| task.index),
     }
+}
+
+/// Returns a job, or what all tasks of an array are.
+#[must_use]
+pub fn of(state: &State, id: JobId) -> Option<&Job> {
+    state.jobs.get(&id).or_else(|| state.arrays.get(&id).map(|array| &array.job))
+}
+
+/// Returns what a job waits for, or did.
+#[must_use]
+pub fn needs(state: &State, before: &Before) -> Vec<v1::NeedView> {
+    let view = |need: &Need| v1::NeedView {
+        job: need.job.get(),
+        name: of(state, need.job).map(|job| job.name.to_string()).unwrap_or_default(),
+        shown_as: explain::shown(state, need.job),
+        wants: match need.wants {
+            Wants::End => "end",
+            Wants::Success => "success",
+        }
+        .to_owned(),
+        met: match need.met {
+            Met::Open => "open",
+            Met::Yes => "yes",
+            Met::Never => "never",
+        }
+        .to_owned(),
+    };
+    before.needs.iter().map(view).collect()
 }
 
 /// Returns how many GPUs a job needs.
@@ -77,7 +111,7 @@ fn charged(state: &State, id: JobId, job: &Job, now: Timestamp) -> ChargeMillis 
     live.fold(job.charged, |sum, (_, attempt)| sum.checked_add(charge_so_far(attempt, now)).unwrap_or(sum))
 }
 
-fn of_job(state: &State, job: JobId) -> impl Iterator<Item = (&AttemptId, &Attempt)> {
+pub(super) fn of_job(state: &State, job: JobId) -> impl Iterator<Item = (&AttemptId, &Attempt)> {
     let first = AttemptId { job, no: AttemptNo::new(0) };
     let last = AttemptId { job, no: AttemptNo::new(u16::MAX) };
     state.attempts.range(first..=last)

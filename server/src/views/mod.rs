@@ -3,6 +3,7 @@
 //! Who may see what is decided here too: arguments and environment's names are for the job's user alone, values of the
 //! environment are for nobody.
 
+pub mod array;
 pub mod bill;
 pub mod budget;
 pub mod budget_edit;

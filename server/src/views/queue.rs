@@ -11,7 +11,7 @@ use scheduler_core::plan::Links;
 use scheduler_core::queue::{self, Row};
 
 use super::job::Stands;
-use super::{Scene, pool, use_view, words};
+use super::{Scene, array, pool, use_view, words};
 
 /// Which rows are asked for.
 #[derive(Debug, Clone, Default)]
@@ -32,7 +32,7 @@ pub fn view(scene: Scene<'_>, links: &Links, wanted: &Wanted) -> v1::QueueView {
         let is_there = wanted.budget.is_none_or(|above| budget::path(state, row.budget).contains(&above));
         is_there && wanted.user.as_ref().is_none_or(|user| *user == row.user)
     };
-    let rows: Vec<Row> = queue::rows(state, links, scene.now).into_iter().filter(is_wanted).collect();
+    let rows: Vec<Row> = queue::folded(state, links, scene.now).into_iter().filter(is_wanted).collect();
     let shown = if wanted.top == 0 { rows.len() } else { wanted.top.min(rows.len()) };
     v1::QueueView {
         schema: "queue/v1".to_owned(),
@@ -60,6 +60,8 @@ fn row_view(scene: Scene<'_>, row: &Row) -> v1::QueueRow {
         waiting_since_at: row.since.as_millis(),
         reason: row.reason.token.as_str().to_owned(),
         sentence: row.reason.sentence.clone(),
+        shown_as: row.job.to_string(),
+        tasks: state.arrays.get(&row.job).map(|whole| array::tasks(scene, row.job, whole)),
     }
 }
 

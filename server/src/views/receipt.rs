@@ -1,14 +1,15 @@
 //! What was accepted, with the terms in force.
 
 use proto::{Wire as _, v1};
+use scheduler_core::array::{JobArray, LIVE_MAX};
 use scheduler_core::explain::{self, Place};
 use scheduler_core::id::{JobId, Name};
-use scheduler_core::job::Job;
+use scheduler_core::job::{HeldBy, Job, Phase};
 use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
 use scheduler_core::unit::{ChargeMillis, GpuCount, MilliGpus};
 
-use super::{Scene, budget, charge, job, use_view, words};
+use super::{Scene, array, budget, charge, job, use_view, words};
 
 /// In a longer line a receipt says no place: it is counted by walking the line, and that must not cost every submission
 /// more the more of them there are. `explain` always counts.
@@ -18,7 +19,9 @@ const COUNTED: usize = 1_000;
 #[must_use]
 pub fn receipt(scene: Scene<'_>, id: JobId, record: &Job) -> v1::Receipt {
     let state = scene.state();
-    let place = if state.line.len() > COUNTED { None } else { explain::place(state, id, scene.now) };
+    // Of an array its first task stands for all.
+    let first = if state.arrays.contains(&id) { JobArray::task_at(id, 0) } else { id };
+    let place = if state.line.len() > COUNTED { None } else { explain::place(state, first, scene.now) };
     of(scene, id, record, place.as_ref())
 }
 
@@ -47,9 +50,19 @@ pub fn of(scene: Scene<'_>, id: JobId, record: &Job, place: Option<&Place>) -> v
         // 0: not counted, or not in line any more.
         place: place.map_or(0, |place| place.place),
         gpus_ahead: place.map_or(0, |place| place.gpus_ahead),
-        warnings: warnings(state, record),
+        warnings: warnings(state, id, record),
         turn: terms.turn.to_wire(),
         time_limit_ms: terms.time_limit.map(|limit| limit.as_millis()),
+        state: match record.phase {
+            Phase::Held { .. } => "held",
+            Phase::Waiting { .. } => "waiting",
+            Phase::Live(_) => "starting",
+            Phase::Ended { .. } => "ended",
+        }
+        .to_owned(),
+        begin_at: record.before.begin.map(|at| at.as_millis()),
+        after: job::needs(state, &record.before),
+        tasks: state.arrays.get(&id).map(|array| array::tasks(scene, id, array)),
     }
 }
 
@@ -76,9 +89,20 @@ fn set_aside(record: &Job) -> ChargeMillis {
     }
 }
 
-fn warnings(state: &State, record: &Job) -> Vec<String> {
+fn warnings(state: &State, id: JobId, record: &Job) -> Vec<String> {
     let terms = &record.terms;
     let mut warnings = Vec::new();
+    if let Phase::Held { by: HeldBy::Dependency { never: Some(never) }, .. } = &record.phase {
+        warnings.push(format!(
+            "job {never} has not completed and never will: this job stays held until somebody releases it"
+        ));
+    }
+    if let Some(limit) = state.arrays.get(&id).and_then(|array| array.indexes.limit())
+        && limit > LIVE_MAX
+    {
+        warnings
+            .push(format!("at most {LIVE_MAX} tasks of one array are in line or run at once, not {limit}"));
+    }
     if !terms.resumable {
         warnings.push(
             "not resumable: if its GPUs are taken or its node is lost, the job ends; say --resumable if it goes on \

@@ -64,7 +64,7 @@ fn without_a_majority_writes_and_reads_say_so_and_a_stale_read_is_labelled() {
             lab.replicas[at].take().unwrap().drop_dead().await;
         }
         until("a replica that knows it is alone", || async {
-            let read = v1::ShowJobRequest { read: None, job };
+            let read = v1::ShowJobRequest { read: None, job, task: None };
             ana.inner
                 .clone()
                 .show_job(ana.ask(read))
@@ -78,8 +78,13 @@ fn without_a_majority_writes_and_reads_say_so_and_a_stale_read_is_labelled() {
         assert_eq!(refused.code(), tonic::Code::Unavailable);
         assert_eq!(refusal(&refused).code, 1604);
         let read = Some(v1::ReadAs { stale: true });
-        let seen =
-            ana.inner.clone().show_job(ana.ask(v1::ShowJobRequest { read, job })).await.unwrap().into_inner();
+        let seen = ana
+            .inner
+            .clone()
+            .show_job(ana.ask(v1::ShowJobRequest { read, job, task: None }))
+            .await
+            .unwrap()
+            .into_inner();
         let as_of = seen.as_of.unwrap();
         assert!(as_of.stale && as_of.index > 0);
     });

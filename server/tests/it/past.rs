@@ -138,7 +138,7 @@ async fn check(lab: &Lab, at: usize, story: &Story) {
     let reach = bill.reach.expect("the history was asked");
     assert!(reach.missing.is_empty() && reach.kept_from_at.is_none(), "{reach:?}");
     assert_eq!(bill.total.unwrap().delivered_gpu_ms, None, "nobody knows what was delivered so long ago");
-    let unknown = v1::ShowJobRequest { read: None, job: 9_999 };
+    let unknown = v1::ShowJobRequest { read: None, job: 9_999, task: None };
     let refused = ana.inner.clone().show_job(ana.ask(unknown)).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::NotFound);
     assert!(refusal(&refused).what.contains("never was a job 9999"), "{}", refusal(&refused).what);
@@ -314,7 +314,7 @@ fn what_one_replica_lost_others_answer_and_what_all_lost_is_called_missing() {
 
 async fn check_missing(lab: &Lab, at: usize, story: &Story) {
     let ana = lab.client(at, "ana-token").await;
-    let request = v1::ShowJobRequest { read: None, job: story.free };
+    let request = v1::ShowJobRequest { read: None, job: story.free, task: None };
     let refused = ana.inner.clone().show_job(ana.ask(request)).await.unwrap_err();
     let said = refusal(&refused);
     assert!(said.what.contains("its part of the history is missing"), "{said:?}");

@@ -274,7 +274,7 @@ impl Client {
 
     /// Shows a job, as the newest state has it.
     pub async fn job(&self, job: u32) -> v1::JobView {
-        let request = v1::ShowJobRequest { read: None, job };
+        let request = v1::ShowJobRequest { read: None, job, task: None };
         self.inner.clone().show_job(self.ask(request)).await.unwrap().into_inner()
     }
 

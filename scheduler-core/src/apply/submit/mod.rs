@@ -1,5 +1,6 @@
 //! A new job: everything that a submission can get wrong is refused here, with the way out.
 
+mod before;
 mod shape;
 mod terms;
 
@@ -10,11 +11,13 @@ use alloc::vec::Vec;
 
 use super::context::Context;
 use super::rights;
+use crate::array::{Indexes, JobArray};
 use crate::budget;
 use crate::command::{Answer, Blob, Code, Outcome, Rejection, Submit};
 use crate::id::{AttemptNo, JobId};
 use crate::job::{HeldBy, Job, Phase, Progress, Terms};
-use crate::lifecycle::phase;
+use crate::lifecycle::{array, phase};
+use crate::spec::Request;
 use crate::state::{Launch, State};
 use crate::unit::ChargeMillis;
 
@@ -28,13 +31,17 @@ pub(super) fn submit(state: &mut State, cx: &Context<'_>, submit: &Submit) -> An
     let request = &submit.request;
     let budget = budget::for_submission(state, &request.budget, user)?;
     let terms = Terms { shape: shape::complete(state, request)?, ..terms::complete(state, request, budget)? };
+    let before = before::complete(state, &request.asks, cx.now)?;
     check_launch(state, &submit.launch)?;
-    check_bounds(state, &submit.launch)?;
-    let phase = if request.is_held {
-        let by = HeldBy::Person { who: user.clone(), reason: String::from("submitted held") };
-        Phase::Held { since: cx.now, by }
+    check_bounds(state, request, &submit.launch)?;
+    let held = if request.is_held {
+        Some(HeldBy::Person { who: user.clone(), reason: String::from("submitted held") })
     } else {
-        Phase::Waiting { since: cx.now }
+        before.holds(cx.now)
+    };
+    let phase = match held {
+        Some(by) => Phase::Held { since: cx.now, by },
+        None => Phase::Waiting { since: cx.now },
     };
     let job = Job {
         name: request.name.clone(),
@@ -51,11 +58,17 @@ pub(super) fn submit(state: &mut State, cx: &Context<'_>, submit: &Submit) -> An
         past: Vec::new(),
         charged: ChargeMillis::ZERO,
         progress: Progress::default(),
+        before,
+        array: None,
     };
     let id = state.meta.next_job;
-    state.meta.next_job = JobId::new(id.get().saturating_add(1));
+    let numbers = request.asks.array.as_ref().map_or(1, |tasks| tasks.count().saturating_add(1));
+    state.meta.next_job = JobId::new(id.get().saturating_add(numbers));
     keep_launch(state, &submit.launch);
-    phase::admit(state, id, job);
+    match request.asks.array.clone() {
+        Some(tasks) => array::admit(state, id, JobArray::new(job, tasks), cx.now),
+        None => phase::admit(state, id, job),
+    }
     Ok(Outcome::Submitted { job: id })
 }
 
@@ -79,14 +92,35 @@ fn check_launch(state: &State, launch: &Blob) -> Result<(), Rejection> {
     }
 }
 
-fn check_bounds(state: &State, launch: &Blob) -> Result<(), Rejection> {
+fn check_bounds(state: &State, request: &Request, launch: &Blob) -> Result<(), Rejection> {
     let max = state.meta.settings.live_jobs_max;
-    if state.meta.live_jobs >= max || state.meta.next_job.get() == u32::MAX {
+    let (places, numbers) = request.asks.array.as_ref().map_or((1, 1), |tasks| {
+        let count = tasks.count();
+        (tasks.live_max().min(count).saturating_add(1), count.saturating_add(1))
+    });
+    let has_numbers = state.meta.next_job.get().checked_add(numbers).is_some();
+    if state.meta.live_jobs.saturating_add(places) > max || !has_numbers {
         return Err(Rejection::new(
             Code::Full,
-            format!("{max} jobs are waiting or running"),
-            "the control plane takes no more",
+            format!("{} of {max} jobs are waiting or running", state.meta.live_jobs),
+            match request.asks.array {
+                Some(_) => "an array takes a place of its own, and one for each task that may live at once",
+                None => "the control plane takes no more",
+            },
             String::from("submit again when some have ended"),
+        ));
+    }
+    let tasks_max = state.meta.settings.array_tasks_max;
+    let tasks = request.asks.array.as_ref().map_or(0, Indexes::count);
+    if state.meta.array_tasks.saturating_add(tasks) > tasks_max {
+        return Err(Rejection::new(
+            Code::Full,
+            format!(
+                "the arrays of this control plane have {} tasks, at most {tasks_max}",
+                state.meta.array_tasks
+            ),
+            "it is kept of each task how it ended, until an hour after its array has",
+            String::from("submit again when some arrays have ended, or fewer tasks"),
         ));
     }
     let mib = state.meta.settings.specs_mib_max;

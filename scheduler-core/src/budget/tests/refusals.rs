@@ -121,5 +121,7 @@ fn job(budget: crate::id::BudgetId) -> Job {
         past: vec![],
         charged: ChargeMillis::ZERO,
         progress: crate::job::Progress::default(),
+        before: crate::job::Before::default(),
+        array: None,
     }
 }

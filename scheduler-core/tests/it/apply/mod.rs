@@ -1,5 +1,7 @@
 //! The state machine, entry by entry.
 
+mod arrays;
+mod before;
 mod bounds;
 mod broken_laws;
 mod end_rows;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use scheduler_core::array::{Indexes, JobArray, Task};
 use scheduler_core::decision::{Basis, Price, Right, UseOf};
 use scheduler_core::explain::{Stage, Token, attempt, job};
 use scheduler_core::id::{AttemptId, AttemptNo, BudgetId, DecisionId, JobId, LogIndex, NodeId, Rank, Slot};
@@ -74,6 +75,9 @@ fn held() -> Vec<HeldBy> {
         HeldBy::FailedLaunches { reason: "no space".to_owned() },
         HeldBy::Backoff { until: NOW.plus(Span::from_mins(4)) },
         HeldBy::Barren { preemptions: 3 },
+        HeldBy::Begin { until: NOW.plus(Span::from_mins(4)) },
+        HeldBy::Dependency { never: None },
+        HeldBy::Dependency { never: Some(JobId::new(90)) },
     ]
 }
 
@@ -192,6 +196,29 @@ fn waits_in_every_way(met: &mut Met) {
     met.job(&stray, ONE, Stage::Waiting);
 }
 
+/// Job 1 runs as the first task of an array whose number is 0.
+fn arrays_in_every_way(met: &mut Met) {
+    let whole = JobId::new(0);
+    let mut lab = lab();
+    let indexes = Indexes::parse("4-9%1").expect("a range");
+    let task = lab.jobs.get_mut(&ONE).expect("it is there");
+    task.array = Some(Task { of: whole, index: 4 });
+    let mut array = JobArray::new(task.clone(), indexes);
+    (array.job.phase, array.made, array.live) = (Phase::Waiting { since: NOW }, 1, 1);
+    lab.arrays.insert(whole, array.clone());
+    let found = job(&lab, &Links::all_ready(&lab), whole, NOW).expect("state has it");
+    assert_eq!((found.stage, found.job), (Stage::Running, whole));
+    assert!(found.sentence.contains("0[4-9%1]") && found.sentence.contains("5 wait"), "{}", found.sentence);
+    met.keep(&found);
+    let task = job(&lab, &Links::all_ready(&lab), ONE, NOW).expect("state has it");
+    assert!(task.sentence.starts_with("0[4] job-1 is running"), "{}", task.sentence);
+    for by in held() {
+        array.job.phase = Phase::Held { since: NOW, by };
+        lab.arrays.insert(whole, array.clone());
+        met.keep(&job(&lab, &Links::all_ready(&lab), whole, NOW).expect("state has it"));
+    }
+}
+
 fn past_in_every_way(met: &mut Met) {
     for cause in stops().into_iter().map(Some).chain([None]) {
         for (how, exit) in ends() {
@@ -259,6 +286,7 @@ fn every_phase_stop_and_hold_is_explained_and_every_token_is_met() {
             met.job(&lab, JobId::new(2), Stage::Ended);
         }
     }
+    arrays_in_every_way(&mut met);
     lives_in_every_way(&mut met);
     starts_in_every_way(&mut met);
     waits_in_every_way(&mut met);

@@ -21,13 +21,31 @@ impl Scene<'_> {
                 self.job(id, job, out);
             }
         }
+        for (id, array) in self.after.arrays.touched_since(&self.before.arrays) {
+            let old = self.before.arrays.get(id).map(|array| &array.job);
+            if old.is_none() {
+                let said =
+                    format!("{} submitted {}, an array of {}", array.job.user, array.job.name, array.indexes);
+                out.push(self.of_job(*id, event("job.submitted", &self.actor, said)));
+            }
+            if old.is_none_or(|old| old.phase != array.job.phase) {
+                self.phase(*id, &array.job, old.map(|old| &old.phase), out);
+            }
+        }
     }
 
     fn job(&self, id: JobId, job: &Job, out: &mut Vec<EventView>) {
         let old = self.before.jobs.get(&id);
-        if old.is_none() {
-            let said = format!("{} submitted {}", job.user, job.name);
-            out.push(self.of_job(id, event("job.submitted", &self.actor, said)));
+        match (old, job.array) {
+            (None, None) => {
+                let said = format!("{} submitted {}", job.user, job.name);
+                out.push(self.of_job(id, event("job.submitted", &self.actor, said)));
+            }
+            (None, Some(task)) => {
+                let said = format!("{}[{}] of {} is in line", task.of, task.index, job.name);
+                out.push(self.of_job(id, event("job.submitted", NOBODY, said)));
+            }
+            (Some(_), _) => {}
         }
         let first = old.map_or(AttemptNo::new(0), |old| match old.phase {
             Phase::Live(no) => no,
@@ -55,6 +73,15 @@ impl Scene<'_> {
             (Phase::Waiting { .. }, Some(Phase::Held { by, .. })) => {
                 let (who, said) = match by {
                     HeldBy::Backoff { .. } => (NOBODY, "is tried again"),
+                    HeldBy::Begin { until } if *until <= self.after.meta.time => {
+                        (NOBODY, "may begin now, and is in line")
+                    }
+                    HeldBy::Dependency { .. } if !job.before.needs.is_empty() => {
+                        (NOBODY, "need not wait for other jobs any more, and is in line")
+                    }
+                    HeldBy::Begin { .. } | HeldBy::Dependency { .. } => {
+                        (self.actor.as_str(), "is in line, whatever it was to wait for")
+                    }
                     HeldBy::Person { .. } | HeldBy::FailedLaunches { .. } | HeldBy::Barren { .. } => {
                         (self.actor.as_str(), "is in line again")
                     }

@@ -327,11 +327,20 @@ fn submitted(submit: &Submit, answer: &Answer) -> Said {
         Some(span) => format!(", minimum runtime {span}"),
         None => String::new(),
     };
-    let held = if request.is_held { ", held" } else { "" };
+    let tasks =
+        request.asks.array.as_ref().map_or_else(String::new, |tasks| format!(", an array of {tasks}"));
+    let mut held = if request.is_held { ", held".to_owned() } else { String::new() };
+    if let Some(at) = request.asks.begin {
+        held += &format!(", not before {}", moment(at));
+    }
+    if !request.asks.after.is_empty() {
+        let after: Vec<String> = request.asks.after.iter().map(|after| after.job.to_string()).collect();
+        held += &format!(", after {}", after.join(", "));
+    }
     Said {
         action: "job.submit",
         subject: job.map_or_else(|| request.name.to_string(), |job| job.to_string()),
-        sentence: format!("submitted {}: {shape}{term}{held}", request.name),
+        sentence: format!("submitted {}: {shape}{tasks}{term}{held}", request.name),
         job,
         budget: Some(request.budget.clone()),
         ..Said::default()

@@ -12,8 +12,9 @@ pub(super) fn left(before: &State, after: &State) -> Option<Left> {
     let jobs = gone(&before.jobs, &after.jobs);
     let decisions = gone(&before.decisions, &after.decisions);
     let bills = gone(&before.bills, &after.bills);
-    let is_nothing = jobs.is_empty() && decisions.is_empty() && bills.is_empty();
-    (!is_nothing).then(|| Left { before: before.clone(), jobs, decisions, bills })
+    let arrays = gone(&before.arrays, &after.arrays);
+    let is_nothing = jobs.is_empty() && arrays.is_empty() && decisions.is_empty() && bills.is_empty();
+    (!is_nothing).then(|| Left { before: before.clone(), jobs, arrays, decisions, bills })
 }
 
 fn gone<K: Ord + Clone + Hash, V, S: Store<V>>(before: &Table<K, V, S>, after: &Table<K, V, S>) -> Vec<K> {

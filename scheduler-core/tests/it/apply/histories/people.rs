@@ -1,13 +1,14 @@
 //! What people say: submissions, words about jobs and nodes, edits of the tree, retries, and what odd clients do.
 
 use scheduler_core::apply::broken;
+use scheduler_core::array::Indexes;
 use scheduler_core::budget::tree;
 use scheduler_core::command::{
     ApplyBudgets, Cancel, Command, DrainNode, Entry, JobWord, Join, NodeWord, ResumeTime, SetTime, TimeSource,
 };
 use scheduler_core::id::{JobId, NodeId};
 use scheduler_core::node::Urgency;
-use scheduler_core::spec::{Request, Turn};
+use scheduler_core::spec::{After, Request, Turn, Wants};
 use scheduler_core::unit::{Bytes, GpuCount, Share, Span};
 
 use super::History;
@@ -40,6 +41,19 @@ impl History {
         asked.shape.cpus = self.one_in(6).then_some(16);
         asked.shape.nodes = [1, 1, 1, 2][self.below(4)];
         asked.turn = [None, Some(Turn::First), Some(Turn::Last)][self.below(3)];
+        if self.one_in(8) {
+            asked.asks.begin = Some(self.world.now.plus(Span::from_mins(u64::from(self.small(200)))));
+        }
+        if self.one_in(4) {
+            for _ in 0..=self.below(2) {
+                let wants = [Wants::End, Wants::Success][self.below(2)];
+                asked.asks.after.push(After { job: self.some_job(), task: None, wants });
+            }
+        }
+        if self.one_in(6) {
+            let tasks = ["0-5%2", "0-30:10", "7,3,5%1", "0-400"][self.below(4)];
+            asked.asks.array = Some(Indexes::parse(tasks).expect("a range"));
+        }
         asked.grace = self.one_in(4).then_some(Span::from_secs(u64::from(self.small(300))));
         asked
     }
