@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::Fatal;
-use openraft::metrics::RaftMetrics;
+use openraft::metrics::{RaftMetrics, RaftServerMetrics};
 use tokio::sync::watch as channel;
 
 use super::{Inner, Replica};
@@ -24,12 +24,13 @@ const ASK_EVERY: Duration = Duration::from_secs(2);
 /// A change of who votes that stays half done so long is brought to its end.
 const HALF_DONE: Duration = Duration::from_secs(2);
 
-/// Publishes the status, and stops the process if the consensus ends by itself.
+/// Publishes the status, and stops the process if the consensus ends by itself. Who leads and who is a member is told at
+/// once; how far everybody is changes several times with each write, and is looked at now and then.
 pub(super) fn spawn(inner: &Arc<Inner>, identity: Identity, raft: Raft) {
     let weak = Arc::downgrade(inner);
     let mut removed = inner.standing().removed();
     inner.workers().spawn(async move {
-        let mut metrics = raft.metrics();
+        let (mut metrics, mut roles) = (raft.metrics(), raft.server_metrics());
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut chores = Chores::new();
@@ -40,18 +41,32 @@ pub(super) fn spawn(inner: &Arc<Inner>, identity: Identity, raft: Raft) {
                 return;
             }
             note_members(&weak, identity, &raft, &mut seen);
+            let is_behind = !is_same(&now, &roles.borrow_watched());
             tokio::select! {
-                changed = metrics.changed() => if changed.is_err() {
+                changed = roles.changed() => if changed.is_err() {
+                    return ended(&weak, &metrics.borrow_watched());
+                },
+                changed = metrics.changed(), if is_behind => if changed.is_err() {
                     return ended(&weak, &metrics.borrow_watched());
                 },
                 by = removal(&mut removed) => return leave(&weak, &raft, by).await,
                 _ = look.tick() => {
+                    let now = metrics.borrow_watched().clone();
                     leave_if_stalled(&weak, &raft, &now).await;
                     chores.look(&weak, identity, &now);
                 }
             }
         }
     });
+}
+
+/// Whether the whole view tells the same roles: it is made known right after them.
+fn is_same(whole: &RaftMetrics<C>, roles: &RaftServerMetrics<C>) -> bool {
+    whole.state == roles.state
+        && whole.current_leader == roles.current_leader
+        && whole.vote == roles.vote
+        && whole.membership_config == roles.membership_config
+        && whole.committed_membership_config == roles.committed_membership_config
 }
 
 /// Returns which entry removed this replica, once one has.
