@@ -48,6 +48,9 @@ pub struct Job {
     pub before: Before,
     /// Its place in an array, if it is a task of one.
     pub array: Option<Task>,
+    /// The pools in whose books its GPUs count as demand: those where it may start, or the one where it is; none while
+    /// it is held, has ended, or is in the free tier.
+    pub wants: Vec<Name>,
 }
 
 /// What a job waits for before it stands in line.

@@ -61,6 +61,8 @@ calls! {
     budget_apply(BudgetApplyRequest) -> BudgetApplyReply;
     /// Takes an edit back whose time has not come.
     cancel_budget_edit(CancelBudgetEditRequest) -> Done;
+    /// Says what was owed and delivered.
+    budget_usage(BudgetUsageRequest) -> BudgetUsageView;
     /// Shows one budget in full.
     show_budget(ShowBudgetRequest) -> BudgetView;
     /// Gives a budget more share for a time.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use proto::v1::{BudgetApplyRequest, BudgetPlanReply, BudgetPlanRequest, BudgetTreeRequest, ReadAs};
 
-use super::budget_read;
+use super::{budget_read, budget_usage};
 use crate::client::Client;
 use crate::codes;
 use crate::exit::Exit;
@@ -37,6 +37,8 @@ enum Action {
     Apply(Apply),
     /// Show one budget in full
     Show(budget_read::Show),
+    /// Show what was owed and delivered; of one budget, hour by hour
+    Usage(budget_usage::Args),
     /// Show who changed what, when and why, and edits to come
     History(budget_read::History),
     /// Take an edit back whose time has not come
@@ -87,6 +89,7 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
         Action::Plan(args) => plan(shell, args).await,
         Action::Apply(args) => apply(shell, args).await,
         Action::Show(args) => budget_read::show(shell, args).await,
+        Action::Usage(args) => budget_usage::run(shell, args).await,
         Action::History(args) => budget_read::history(shell, args).await,
         Action::Cancel(args) => budget_read::cancel(shell, args).await,
         Action::Grant(args) => super::grant::run(shell, args).await,

@@ -6,6 +6,7 @@ pub mod audit;
 pub mod bill;
 pub mod budget;
 pub mod budget_read;
+pub mod budget_usage;
 pub mod capacity;
 pub mod checkpoint;
 pub mod cluster;

@@ -6,6 +6,7 @@ pub mod bill;
 pub mod budget;
 pub mod budget_edit;
 pub mod budget_one;
+pub mod budget_usage;
 pub mod capacity;
 pub mod cluster;
 mod cost;

@@ -1,7 +1,5 @@
 use proto::v1::{
-    AheadView, ArrayView, AsOf, AttemptView, BudgetChange, BudgetPlanReply, BudgetPoolView, BudgetRow,
-    BudgetTreeView, ExitView, Explanation, Fact, FactGroup, JobList, JobView, LaunchView, LevelView,
-    NeedView, PoolView, QueueRow, QueueView, ReasonView, Receipt, Shape, TaskCount, UseView,
+    AheadView, ArrayView, AsOf, AttemptView, BudgetChange, BudgetPlanReply, BudgetPoolEffect, BudgetPoolView, BudgetRow, BudgetRowEffect, BudgetShift, BudgetSide, BudgetTreeView, ExitView, Explanation, Fact, FactGroup, GrantView, JobList, JobView, LaunchView, LevelView, NeedView, PoolView, QueueRow, QueueView, ReasonView, Receipt, Shape, TaskCount, UseView,
 };
 
 use crate::form::moment::Zone;
@@ -521,6 +519,23 @@ fn budgets_are_a_tree_with_its_direction_named() {
         closed: name == "grasp",
         waiting_jobs: 2,
         running_gpus: 4,
+        own_ppm: 300_000,
+        with_grants_ppm: if name == "robotics" { 350_000 } else { 300_000 },
+    };
+    let grant = |state: &str, from: Option<&str>| GrantView {
+        schema: String::new(),
+        grant: 7,
+        budget: "robotics".into(),
+        from_budget: from.map(str::to_owned),
+        share_ppm: 50_000,
+        begins_at: NOW - 3_600_000,
+        until_at: NOW + 3_600_000,
+        state: state.into(),
+        reason: "demo".into(),
+        by: "ceo".into(),
+        made_at: NOW - 3_600_000,
+        ended_by: None,
+        end_reason: None,
     };
     let view = BudgetTreeView {
         schema: String::new(),
@@ -540,6 +555,8 @@ fn budgets_are_a_tree_with_its_direction_named() {
             ],
         }],
         tree: None,
+        grants: vec![grant("on", None), grant("to-come", Some("language")), grant("over", None)],
+        edits: vec![],
     };
     check(
         &super::budget::tree(&view, &look()),
@@ -547,13 +564,15 @@ fn budgets_are_a_tree_with_its_direction_named() {
 
 BUDGET              OWNER  SHARE  ALLOCATED  CHARGED   USE  HEADROOM  FREE TIER  GOES
 lab                 pi-s    100%      8,547      100  0.80     8,447          0
-├ robotics          pi-s     30%      8,547      100  0.68     8,447          0  1st
+├ robotics          pi-s   *30%      8,547      100  0.68     8,447          0  1st
 │ ├ sim-rl          pi-s     18%      8,547      100  0.54     8,447          0    1st
 │ └ grasp (closed)  pi-s     12%      8,547      100  0.88     8,447          0    2nd
 └ language          pi-s     50%      8,547      100  0.97     8,447          0  2nd
   └ pretrain        pi-s   12.5%      8,547      100  1.05     8,447          0    1st
 
 USE = charged / allocated in the window. Lower goes first. Free-tier time is not charged.
+* grant 7: +5% to robotics from what nobody has, until 15:02 (ceo: demo)
+  grant 7: +5% to robotics from language, 13:02 to 15:02 (ceo: demo)
 Headroom is not saved up: hours leave the window after 7 d, used or not.
 ",
     );
@@ -567,16 +586,40 @@ fn a_plan_shows_before_and_after() {
         before: before.into(),
         after: after.into(),
     };
+    let side =
+        |ppm, goes| Some(BudgetSide { share_ppm: ppm, r#use: Some(usage("grasp", 880_000, 8447)), goes });
+    let row = |before, after| BudgetRowEffect { path: "robotics/grasp".into(), before, after };
+    let effect = BudgetPoolEffect {
+        pool: "h100-a".into(),
+        rows: vec![row(side(120_000, 1), side(90_000, 2)), row(None, side(90_000, 2))],
+        shifts: vec![BudgetShift {
+            from: "robotics/grasp".into(),
+            to: "science".into(),
+            may: true,
+            attempts: 2,
+            gpus: 16,
+            waiting_jobs: 1,
+        }],
+        protected_gpus: 64,
+    };
     let plan = BudgetPlanReply {
         schema: String::new(),
         revision: 3,
         changes: vec![change("share", "40 %", "30 %"), change("owner", "", "ldg")],
+        effects: vec![effect],
     };
     check(
         &super::budget::plan(&plan, &look()),
         "CHANGE  BUDGET          BEFORE  AFTER
 share   robotics/grasp  40 %    30 %
 owner   robotics/grasp          ldg
+
+what that does in h100-a:
+BUDGET               SHARE        USE  HEADROOM (GPU-h)  GOES
+robotics/grasp  12% -> 9%       0.88             8,447  1st -> 2nd
+robotics/grasp    - -> 9%  - -> 0.88        - -> 8,447  - -> 2nd
+  2 attempts of robotics/grasp past protection (16 GPUs) may be taken by 1 waiting job of science
+  64 GPUs with protected work: nothing of that changes
 
 2 changes to revision 3. Takes effect on the order at once; takes no protection back.
 ",

@@ -62,6 +62,15 @@ pub(super) fn read_class_curve(m: state::ClassCurve) -> Result<(Name, Class, Cur
     Ok((name("pool", &m.pool)?, class, read_curve(required("curve", m.curve)?)?))
 }
 
+pub(super) fn demand(pool: &Name, budget: BudgetId, of: &Curve) -> state::DemandCurve {
+    state::DemandCurve { pool: pool.to_string(), budget: budget.get(), curve: Some(curve(of)) }
+}
+
+pub(super) fn read_demand(m: state::DemandCurve) -> Result<(Name, BudgetId, Curve), Error> {
+    let curve = read_curve(required("curve", m.curve)?)?;
+    Ok((name("pool", &m.pool)?, BudgetId::new(m.budget), curve))
+}
+
 fn class(m: &state::ClassCurve) -> Result<Class, Error> {
     Ok(match m.class() {
         state::Class::Unspecified => return Err(Error::Missing("class")),

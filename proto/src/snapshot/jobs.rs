@@ -19,6 +19,7 @@ use crate::wire::{Wire, account, fixed, label, moment, name, narrow, required};
 
 pub(super) fn job(id: JobId, job: &Job) -> state::Job {
     state::Job {
+        wants: job.wants.iter().map(ToString::to_string).collect(),
         id: id.get(),
         name: job.name.to_string(),
         user: job.user.to_string(),
@@ -57,6 +58,7 @@ pub(super) fn read_job(m: state::Job) -> Result<(JobId, Job), Error> {
         progress: read_progress(m.progress.unwrap_or_default())?,
         before: read_before(m.before.unwrap_or_default())?,
         array: m.array.map(|m| Task { of: JobId::new(m.of), index: m.index }),
+        wants: m.wants.iter().map(|text| name("wants", text)).collect::<Result<_, _>>()?,
     };
     Ok((JobId::new(m.id), job))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use scheduler_core::budget::Budget;
+use scheduler_core::budget::{Budget, Was};
 use scheduler_core::command::Remembered;
 use scheduler_core::id::{
     AttemptId, BodyHash, BudgetId, ClusterId, EditId, Epoch, GrantId, JobId, LogIndex, Name, NodeId,
@@ -107,6 +107,11 @@ pub(super) fn budget(id: BudgetId, budget: &Budget) -> state::Budget {
         members: budget.members.iter().map(ToString::to_string).collect(),
         defaults: Some(budget.defaults.to_wire()),
         closed: budget.is_closed,
+        was: budget
+            .was
+            .iter()
+            .map(|was| state::Was { until_ms: was.until.as_millis(), share_ppm: was.share.ppm() })
+            .collect(),
     }
 }
 
@@ -122,8 +127,13 @@ pub(super) fn read_budget(m: state::Budget) -> Result<(BudgetId, Budget), Error>
         defaults: ContractDefaults::from_wire(m.defaults.unwrap_or_default())?,
         is_closed: m.closed,
         slices: Vec::new(),
+        was: m.was.iter().map(read_was).collect::<Result<_, _>>()?,
     };
     Ok((BudgetId::new(m.id), budget))
+}
+
+fn read_was(m: &state::Was) -> Result<Was, Error> {
+    Ok(Was { until: moment(m.until_ms), share: share("was", m.share_ppm)? })
 }
 
 pub(super) fn principal(name: &Name, principal: &Principal) -> state::Principal {

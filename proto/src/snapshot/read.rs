@@ -141,6 +141,7 @@ struct Building {
     pools: BTreeMap<Name, books::PoolParts>,
     classes: BTreeMap<Name, Table<Class, Curve>>,
     accounts: BTreeMap<Name, Table<(BudgetId, Tier), Arc<Account>>>,
+    demand: BTreeMap<Name, Table<BudgetId, Curve>>,
 }
 
 impl Building {
@@ -188,6 +189,10 @@ impl Building {
                 let (pool, key, account) = books::read_account(m)?;
                 put(self.accounts.entry(pool).or_default(), (key, Arc::new(account)))?;
             }
+            Kind::Demand(m) => {
+                let (pool, budget, curve) = books::read_demand(m)?;
+                put(self.demand.entry(pool).or_default(), (budget, curve))?;
+            }
             Kind::Launch(m) => put(&mut state.launches, jobs::read_launch(m)?)?,
             Kind::Decision(m) => put(&mut state.decisions, attempts::read_decision(m)?)?,
             Kind::Bill(m) => put(&mut state.bills, bills::read_bill(m)?)?,
@@ -213,7 +218,8 @@ impl Building {
         for (name, parts) in self.pools {
             let classes = self.classes.remove(&name).unwrap_or_default();
             let accounts = self.accounts.remove(&name).unwrap_or_default();
-            let pool = PoolBooks::from_parts(parts.since, parts.installed, classes, accounts);
+            let demand = self.demand.remove(&name).unwrap_or_default();
+            let pool = PoolBooks::from_parts(parts.since, parts.installed, classes, accounts, demand);
             pools.insert(name, Arc::new(pool));
         }
         self.state.books = Books::from_parts(pools, self.merged);

@@ -44,6 +44,9 @@ pub fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
         for ((budget, tier), account) in pool.accounts().iter() {
             sink.put(Kind::Account(books::account(name, *budget, *tier, account)))?;
         }
+        for (budget, curve) in pool.demand_curves().iter() {
+            sink.put(Kind::Demand(books::demand(name, *budget, curve)))?;
+        }
     }
     state.launches.iter().try_for_each(|(id, value)| sink.put(Kind::Launch(jobs::launch(id, value))))?;
     state

@@ -13,7 +13,7 @@ use crate::id::{AttemptId, GpuUuid, NodeId, Rank};
 use crate::job::{AttemptEnd, Ended, Exit};
 use crate::ledger::Class;
 use crate::lifecycle::gpu::class_when_free;
-use crate::lifecycle::{freed, go, need, rank, service, stray};
+use crate::lifecycle::{freed, go, need, rank, service, stray, want};
 use crate::node::{Contact, Facts, GPUS_MAX, Gpu, GpuFacts, Node};
 use crate::state::State;
 use crate::unit::{GpuCount, Timestamp};
@@ -119,8 +119,12 @@ fn add_new(
         node.gpus.push(gpu);
     }
     let pool = node.pool.clone();
+    let is_new = state.books.pool(&pool).is_none() && !added.is_empty();
     for class in added {
         state.books.gpus_added(&pool, GpuCount::new(1), class, now);
+    }
+    if is_new {
+        want::pool_opened(state);
     }
 }
 

@@ -13,7 +13,10 @@ use crate::command::{Code, Rejection};
 use crate::id::{BudgetId, Name, Revision};
 use crate::principal::Actor;
 use crate::state::State;
-use crate::unit::{Share, Timestamp};
+use crate::unit::{Share, Span, Timestamp};
+
+/// Former shares are kept this much longer than the window: hours that it cuts are told whole.
+const WAS_SLACK: Span = Span::from_hours(2);
 
 /// Makes the root of a new tree.
 pub fn found(state: &mut State, name: Name, owner: Name) {
@@ -69,7 +72,8 @@ fn changed(state: &State, file: &TreeNode, now: Timestamp) -> Result<State, Reje
     if let Some(root) = next.budgets.get_mut(&ROOT) {
         root.name = file.name.clone();
     }
-    update(&mut next, ROOT, file);
+    let oldest = now.minus(state.meta.settings.window).minus(WAS_SLACK);
+    update(&mut next, ROOT, file, (now, oldest));
     grant::end_of_closed(&mut next, now);
     fit::check_all(&next, now)?;
     leave::closed(&mut next);
@@ -139,9 +143,9 @@ fn not_allowed(
     Rejection::new(Code::NotAllowed, what, why, fix)
 }
 
-fn update(state: &mut State, id: BudgetId, file: &TreeNode) {
+fn update(state: &mut State, id: BudgetId, file: &TreeNode, when: (Timestamp, Timestamp)) {
     let budget = state.budgets.get_mut(&id).expect("the caller found it or made it");
-    budget.share = file.share;
+    budget.set_share(file.share, when.0, when.1);
     budget.owner.clone_from(&file.owner);
     budget.members.clone_from(&file.members);
     budget.defaults = file.defaults.clone();
@@ -151,11 +155,11 @@ fn update(state: &mut State, id: BudgetId, file: &TreeNode) {
     let existing: BTreeMap<Name, BudgetId> =
         children_by_name(state, budget).into_iter().map(|(name, id)| (name.clone(), id)).collect();
     for (_, child) in existing.iter().filter(|(name, _)| !stays.contains(name)) {
-        close(state, *child);
+        close(state, *child, when);
     }
     for below in &file.children {
         let child = existing.get(&below.name).copied().unwrap_or_else(|| open(state, id, below));
-        update(state, child, below);
+        update(state, child, below, when);
     }
 }
 
@@ -171,16 +175,16 @@ fn open(state: &mut State, parent: BudgetId, file: &TreeNode) -> BudgetId {
 }
 
 /// Closes a budget and all below it. Their shares go back, so that the open siblings may use them.
-fn close(state: &mut State, id: BudgetId) {
+fn close(state: &mut State, id: BudgetId, when: (Timestamp, Timestamp)) {
     let Some(budget) = state.budgets.get(&id) else {
         return;
     };
     let below: Vec<BudgetId> = open_children(state, budget).map(|(child, _)| child).collect();
     for child in below {
-        close(state, child);
+        close(state, child, when);
     }
     if let Some(budget) = state.budgets.get_mut(&id) {
         budget.is_closed = true;
-        budget.share = Share::default();
+        budget.set_share(Share::default(), when.0, when.1);
     }
 }

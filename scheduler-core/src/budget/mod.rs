@@ -28,7 +28,7 @@ pub use lookup::{
     defaults, effective_share, find, for_submission, is_leaf, is_worth_nothing, label, named, path, path_of,
     tree,
 };
-pub use record::{Budget, COUNT_MAX, DEPTH_MAX, KEPT_MAX, MEMBERS_MAX, ROOT, Slice, TreeNode};
+pub use record::{Budget, COUNT_MAX, DEPTH_MAX, KEPT_MAX, MEMBERS_MAX, ROOT, Slice, TreeNode, WAS_MAX, Was};
 pub use rights::{is_member, is_operator, may_edit, owns};
 pub use timed::{
     Became, EDITS_MAX, Edited, TimedEdit, Trees, cancel_edit, changes_of, due_edit, next_look, plan_edit,

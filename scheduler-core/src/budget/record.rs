@@ -16,6 +16,9 @@ pub const KEPT_MAX: usize = 2 * COUNT_MAX;
 /// The most members of one tree, each counted as often as it is named.
 pub const MEMBERS_MAX: usize = 100_000;
 
+/// The most former shares of one budget that are kept.
+pub const WAS_MAX: usize = 32;
+
 /// The root's id.
 pub const ROOT: BudgetId = BudgetId::new(0);
 
@@ -40,6 +43,17 @@ pub struct Budget {
     pub is_closed: bool,
     /// What grants add to its share, and take from it: those that still count in the window.
     pub slices: Vec<Slice>,
+    /// The shares that it had before, as far as the window reaches, the oldest first.
+    pub was: Vec<Was>,
+}
+
+/// A share that a budget had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Was {
+    /// Up to this moment.
+    pub until: Timestamp,
+    /// So much of the parent.
+    pub share: Share,
 }
 
 impl Budget {
@@ -56,21 +70,49 @@ impl Budget {
             defaults: ContractDefaults::default(),
             is_closed: false,
             slices: Vec::new(),
+            was: Vec::new(),
         }
+    }
+
+    /// Gives it another share from `now` on; what it had is known for as long as the window reaches, and no more than
+    /// so many of them.
+    pub fn set_share(&mut self, share: Share, now: Timestamp, oldest: Timestamp) {
+        self.was.retain(|was| was.until > oldest);
+        if share == self.share {
+            return;
+        }
+        if self.was.last().is_none_or(|last| last.until < now) {
+            if self.was.len() >= WAS_MAX {
+                self.was.remove(0);
+            }
+            self.was.push(Was { until: now, share: self.share });
+        }
+        self.share = share;
+    }
+
+    /// Returns the share that held at a moment of the window: its own of that time, with the grants of then.
+    #[must_use]
+    pub fn share_then(&self, at: Timestamp) -> Share {
+        let own = self.was.iter().find(|was| at < was.until).map_or(self.share, |was| was.share);
+        self.with_grants(own, at)
     }
 
     /// Returns its share at a moment: its own, and what grants add to it and take from it then.
     #[must_use]
     pub fn share_at(&self, at: Timestamp) -> Share {
+        self.with_grants(self.share, at)
+    }
+
+    fn with_grants(&self, own: Share, at: Timestamp) -> Share {
         if self.slices.is_empty() {
-            return self.share;
+            return own;
         }
         let then = self.slices.iter().filter(|slice| slice.is_on(at));
         let sum = |is_gain| {
             let of = then.clone().filter(move |slice| slice.is_gain == is_gain);
             of.map(|slice| u64::from(slice.share.ppm())).sum::<u64>()
         };
-        let ppm = (u64::from(self.share.ppm()) + sum(true)).saturating_sub(sum(false));
+        let ppm = (u64::from(own.ppm()) + sum(true)).saturating_sub(sum(false));
         u32::try_from(ppm).ok().and_then(Share::from_ppm).unwrap_or(Share::WHOLE)
     }
 }

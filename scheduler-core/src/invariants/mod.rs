@@ -9,6 +9,7 @@ mod bills;
 mod bounds;
 mod charge;
 mod counts;
+mod demand;
 mod drains;
 mod gpu_held_once;
 mod grants;
@@ -99,6 +100,7 @@ const FULL: &[(&str, Full)] = &[
     ("set aside is what attempts have left of their protection", ledger::set_aside),
     ("a budget's account is the sum of those below", ledger::tree),
     ("who stays on a node that is drained is protected", drains::full),
+    ("demand is what funded jobs have or want", demand::full),
     ("a grant is a slice of who has it and of who gives it, and fits", grants::full),
     ("bills are of the window, and open while they may be settled", bills::full),
     ("counts are what they count", counts::full),

@@ -142,6 +142,33 @@ impl Books {
         class_mut(books, to).rise(at, u64::from(count.get()), merged);
     }
 
+    /// Funded jobs of the budgets on `path` have or want so many GPUs more, from `at` on.
+    pub fn wanted(&mut self, pool: &Name, path: &[BudgetId], gpus: u64, at: Timestamp) {
+        let merged = self.merged;
+        let books = self.pool_mut(pool);
+        for &budget in path {
+            if !books.demand.contains(&budget) {
+                books.demand.insert(budget, Curve::default());
+            }
+            let curve = books.demand.get_mut(&budget).expect("it was there or was just put there");
+            curve.rise(at, gpus, merged);
+        }
+    }
+
+    /// They want so many fewer, from `at` on, which they had or wanted before.
+    ///
+    /// # Panics
+    /// When they did not.
+    pub fn unwanted(&mut self, pool: &Name, path: &[BudgetId], gpus: u64, at: Timestamp) {
+        let merged = self.merged;
+        let books = self.pool_mut(pool);
+        for &budget in path {
+            if let Some(curve) = books.demand.get_mut(&budget) {
+                curve.fall(at, gpus, merged);
+            }
+        }
+    }
+
     /// An attempt was placed: its protection is set aside (in the free tier [`FREE_FLOOR`]). Before its go.
     pub fn placed(&mut self, run: &Run<'_>) {
         self.on_path(run, |account| account.set_aside.fix(run.rate, run.aside()));
@@ -230,7 +257,8 @@ impl Books {
         let in_pool = |pool: &Arc<PoolBooks>| {
             let classes: usize = pool.classes.values().map(|curve| curve.points().len()).sum();
             let accounts: usize = pool.accounts.values().map(|account| account.curve.points().len()).sum();
-            pool.installed.points().len() + classes + accounts
+            let demand: usize = pool.demand.values().map(|curve| curve.points().len()).sum();
+            pool.installed.points().len() + classes + accounts + demand
         };
         self.pools.values().map(in_pool).sum()
     }
@@ -240,7 +268,7 @@ impl Books {
     pub fn curves(&self, from: Timestamp) -> (usize, usize) {
         let all = self.pools.values().flat_map(|pool| {
             let accounts = pool.accounts.values().map(|account| &account.curve);
-            pool.classes.values().chain(accounts).chain([&pool.installed])
+            pool.classes.values().chain(accounts).chain(pool.demand.values()).chain([&pool.installed])
         });
         all.fold((0, 0), |(curves, points), curve| {
             (curves + 1, points + curve.points().range(from..).count())
@@ -256,6 +284,7 @@ impl Books {
         let names: Vec<Name> = self.pools.keys().cloned().collect();
         for name in &names {
             let books = self.pool_mut(name);
+            books.demand.remove(&budget);
             for tier in [Tier::Funded, Tier::Free] {
                 books.accounts.remove(&(budget, tier));
                 let Some(left) = books.classes.remove(&Class::Occupied { budget, tier }) else { continue };
@@ -267,7 +296,7 @@ impl Books {
         }
     }
 
-    /// Whether a budget was charged, or occupied anything, since `from`, or has something set aside.
+    /// Whether a budget was charged, occupied or wanted anything since `from`, or has something set aside.
     #[must_use]
     pub fn has_used(&self, budget: BudgetId, from: Timestamp) -> bool {
         let is_flat = |curve: &Curve| {
@@ -283,7 +312,10 @@ impl Books {
             };
             !account.is_none_or(is_quiet) || !class.is_none_or(is_flat)
         };
-        self.pools.values().any(|pool| has_used(pool, Tier::Funded) || has_used(pool, Tier::Free))
+        let has_wanted = |pool: &PoolBooks| pool.demand.get(&budget).is_some_and(|curve| !is_flat(curve));
+        self.pools
+            .values()
+            .any(|pool| has_used(pool, Tier::Funded) || has_used(pool, Tier::Free) || has_wanted(pool))
     }
 
     /// Brings the number of breakpoints well below `most`: the oldest eighth of the window in longer and longer steps,
@@ -336,6 +368,7 @@ impl Books {
             books.installed.thin(from, to, step, oldest);
             merge_classes(books, from, to, step, oldest);
             merge_accounts(books, from, to, step, oldest);
+            merge_demand(books, from, to, step, oldest);
         }
     }
 
@@ -386,5 +419,14 @@ fn merge_accounts(books: &mut PoolBooks, from: Timestamp, to: Timestamp, step: S
     for key in keys {
         let account = books.accounts.get_mut(&key).expect("the key was just listed");
         Arc::make_mut(account).curve.thin(from, to, step, oldest);
+    }
+}
+
+fn merge_demand(books: &mut PoolBooks, from: Timestamp, to: Timestamp, step: Span, oldest: Timestamp) {
+    let due =
+        |(budget, curve): (&BudgetId, &Curve)| curve.has_points_to_thin(from, to, oldest).then_some(*budget);
+    let budgets: Vec<BudgetId> = books.demand.iter().filter_map(due).collect();
+    for budget in budgets {
+        books.demand.get_mut(&budget).expect("it was just listed").thin(from, to, step, oldest);
     }
 }

@@ -45,6 +45,7 @@ pub struct PoolBooks {
     pub(super) installed: Curve,
     pub(super) classes: Table<Class, Curve>,
     pub(super) accounts: Table<(BudgetId, Tier), Arc<Account>>,
+    pub(super) demand: Table<BudgetId, Curve>,
 }
 
 impl PoolBooks {
@@ -55,8 +56,9 @@ impl PoolBooks {
         installed: Curve,
         classes: Table<Class, Curve>,
         accounts: Table<(BudgetId, Tier), Arc<Account>>,
+        demand: Table<BudgetId, Curve>,
     ) -> Self {
-        Self { since, installed, classes, accounts }
+        Self { since, installed, classes, accounts, demand }
     }
 
     /// Returns when its first GPU came.
@@ -81,6 +83,54 @@ impl PoolBooks {
     #[must_use]
     pub fn accounts(&self) -> &Table<(BudgetId, Tier), Arc<Account>> {
         &self.accounts
+    }
+
+    /// Returns, by budget, the GPUs over time that its funded jobs had or wanted: those that run, are placed, or wait and
+    /// could start if GPUs were free. An inner budget's holds those of all below it.
+    #[must_use]
+    pub fn demand_curves(&self) -> &Table<BudgetId, Curve> {
+        &self.demand
+    }
+
+    /// Returns the GPU time that a budget's funded jobs had or wanted between two moments, at each moment at most the
+    /// GPUs in service: exact, but for the first and last merged step of the curves.
+    #[must_use]
+    pub fn demanded(&self, budget: BudgetId, from: Timestamp, to: Timestamp) -> GpuMillis {
+        let Some(demand) = self.demand.get(&budget) else { return GpuMillis::new(0) };
+        let unavailable = self.classes.get(&Class::Unavailable);
+        let curves = [Some(demand), Some(&self.installed), unavailable];
+        let points = curves.into_iter().flatten().flat_map(|curve| curve.points().range(from..to));
+        let mut cuts: alloc::vec::Vec<Timestamp> = points.map(|(at, _)| *at).chain([to]).collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        let (mut sum, mut since) = (0, from);
+        for cut in cuts {
+            sum += demand.between(since, cut).min(self.in_service_between(since, cut));
+            since = cut;
+        }
+        gpu_millis(sum)
+    }
+
+    /// Returns the GPU time in service between two moments.
+    #[must_use]
+    pub fn capacity_between(&self, from: Timestamp, to: Timestamp) -> GpuMillis {
+        gpu_millis(self.in_service_between(from, to))
+    }
+
+    /// Returns the GPU time that a budget's share was worth between two moments, by the shares and grants of that time.
+    #[must_use]
+    pub fn worth_between(
+        &self,
+        budget: BudgetId,
+        tree: &Table<BudgetId, Budget>,
+        (from, to): (Timestamp, Timestamp),
+    ) -> GpuMillis {
+        gpu_millis(super::worth::between(self, budget, tree, (from, to)) / 1000)
+    }
+
+    pub(super) fn in_service_between(&self, from: Timestamp, to: Timestamp) -> u128 {
+        let unavailable = self.classes.get(&Class::Unavailable).map_or(0, |curve| curve.between(from, to));
+        self.installed.between(from, to).saturating_sub(unavailable)
     }
 
     /// Returns the account of a budget in a tier; none if it was never used.
@@ -133,8 +183,7 @@ impl PoolBooks {
         if age.is_zero() {
             return ChargeMillis::new(milli(u128::from(self.in_service().get()) * ms(window)));
         }
-        let unavailable = self.classes.get(&Class::Unavailable).map_or(0, |curve| curve.between(from, now));
-        let measured = milli(self.installed.between(from, now).saturating_sub(unavailable));
+        let measured = milli(self.in_service_between(from, now));
         ChargeMillis::new(if age < window { measured * ms(window) / ms(age) } else { measured })
     }
 
@@ -149,11 +198,7 @@ impl PoolBooks {
         if age.is_zero() {
             return milli(u128::from(self.in_service().get()) * elapsed);
         }
-        let unavailable = self.classes.get(&Class::Unavailable);
-        let measured = |to: Timestamp| {
-            let away = unavailable.map_or(0, |curve| curve.between(from, to));
-            milli(self.installed.between(from, to).saturating_sub(away))
-        };
+        let measured = |to: Timestamp| milli(self.in_service_between(from, to));
         let before = ms(window).saturating_sub(ms(age)).min(elapsed);
         measured(now) * before / ms(age) + if at > from { measured(at) } else { 0 }
     }

@@ -20,20 +20,15 @@ pub(super) fn allocation(
     window: Span,
     now: Timestamp,
 ) -> ChargeMillis {
-    let mut path: Vec<&Budget> = Vec::new();
-    let mut at = Some(budget);
-    while let Some(id) = at {
-        let Some(record) = tree.get(&id) else {
-            return ChargeMillis::ZERO;
-        };
-        path.push(record);
-        at = record.parent;
-    }
-    path.reverse();
+    let Some(path) = path(budget, tree) else {
+        return ChargeMillis::ZERO;
+    };
     let whole = books.capacity(window, now);
     let mut worth = 0;
     let (mut from, mut before) = (now.minus(window), 0);
-    for cut in cuts(&path, from, now) {
+    let changes =
+        path.iter().flat_map(|budget| &budget.slices).flat_map(|slice| [slice.begins_at, slice.until]);
+    for cut in cuts(changes, from, now) {
         let upto = if cut == now { whole.get() } else { books.capacity_before(cut, window, now) };
         let piece = ChargeMillis::new(upto.saturating_sub(before));
         worth += path.iter().fold(piece, |part, budget| part_of(part, budget.share_at(from))).get();
@@ -42,13 +37,45 @@ pub(super) fn allocation(
     ChargeMillis::new(worth)
 }
 
-/// Returns the moments in the window at which a share on the path changes by a grant, and `now` behind them.
-fn cuts(path: &[&Budget], from: Timestamp, now: Timestamp) -> Vec<Timestamp> {
-    let slices = path.iter().flat_map(|budget| &budget.slices);
-    let moments = slices.flat_map(|slice| [slice.begins_at, slice.until]);
-    let mut cuts: Vec<Timestamp> = moments.filter(|at| from < *at && *at < now).collect();
+/// Returns what a share was worth between two moments, in milli-GPU-milliseconds: of the GPUs in service then, with the
+/// shares and the grants that held then.
+pub(super) fn between(
+    books: &PoolBooks,
+    budget: BudgetId,
+    tree: &Table<BudgetId, Budget>,
+    (mut from, to): (Timestamp, Timestamp),
+) -> u128 {
+    let Some(path) = path(budget, tree) else { return 0 };
+    let grants =
+        path.iter().flat_map(|budget| &budget.slices).flat_map(|slice| [slice.begins_at, slice.until]);
+    let edits = path.iter().flat_map(|budget| &budget.was).map(|was| was.until);
+    let mut worth = 0;
+    for cut in cuts(grants.chain(edits), from, to) {
+        let piece = ChargeMillis::new(books.in_service_between(from, cut) * 1000);
+        worth += path.iter().fold(piece, |part, budget| part_of(part, budget.share_then(from))).get();
+        from = cut;
+    }
+    worth
+}
+
+/// Returns the budgets from the root down; none if one is not in the tree.
+fn path(budget: BudgetId, tree: &Table<BudgetId, Budget>) -> Option<Vec<&Budget>> {
+    let mut path: Vec<&Budget> = Vec::new();
+    let mut at = Some(budget);
+    while let Some(id) = at {
+        let record = tree.get(&id)?;
+        path.push(record);
+        at = record.parent;
+    }
+    path.reverse();
+    Some(path)
+}
+
+/// Returns the moments between two others at which something changes, and the last of them.
+fn cuts(changes: impl Iterator<Item = Timestamp>, from: Timestamp, to: Timestamp) -> Vec<Timestamp> {
+    let mut cuts: Vec<Timestamp> = changes.filter(|at| from < *at && *at < to).collect();
     cuts.sort_unstable();
     cuts.dedup();
-    cuts.push(now);
+    cuts.push(to);
     cuts
 }

@@ -32,4 +32,5 @@ pub mod service;
 pub mod started;
 pub mod stop;
 pub mod stray;
+pub mod want;
 pub mod watch;

@@ -2,7 +2,7 @@
 
 use crate::id::{AttemptId, AttemptNo, JobId};
 use crate::job::{End, Exit, HeldBy, Job, Phase};
-use crate::lifecycle::{array, before};
+use crate::lifecycle::{array, before, want};
 use crate::state::{InLine, State, Timer};
 use crate::unit::Timestamp;
 
@@ -19,6 +19,7 @@ pub fn admit(state: &mut State, id: JobId, job: Job) {
         state.meta.live_jobs = state.meta.live_jobs.saturating_add(1);
     }
     state.jobs.insert(id, job);
+    want::update(state, id);
 }
 
 /// Puts a job in line again.
@@ -108,6 +109,7 @@ fn enter(state: &mut State, id: JobId, phase: Phase) {
     if was_live && !is_live && is_counted {
         state.meta.live_jobs = state.meta.live_jobs.saturating_sub(1);
     }
+    want::update(state, id);
 }
 
 /// Returns when a job is released by itself, if it is held until then.

@@ -9,6 +9,7 @@ mod dry_run;
 mod edit;
 mod empty;
 mod footprint;
+mod hours;
 mod room;
 mod set_time;
 
@@ -19,5 +20,6 @@ pub use dry_run::{DryRun, Expected, dry_run};
 pub use edit::{PoolEdit, RowEdit, Shift, Side, edit};
 pub use empty::{Emptying, Leaving, Order, empty_by, empty_by_order};
 pub use footprint::{Footprint, footprint};
+pub use hours::{Delivery, HOUR, Hour, Occupancy, hours, occupancy};
 pub use room::{Largest, Room, Within};
 pub use set_time::{CutShort, PassedOver, passed_over};

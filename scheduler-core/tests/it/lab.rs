@@ -121,6 +121,7 @@ impl Lab {
             defaults: ContractDefaults::default(),
             is_closed: false,
             slices: Vec::new(),
+            was: Vec::new(),
         };
         self.state.budgets.insert(id, record);
         self.paths.insert(path.to_owned(), id);
@@ -270,6 +271,7 @@ impl Lab {
             },
             before: Before::default(),
             array: None,
+            wants: Vec::new(),
         }
     }
 

@@ -19,6 +19,7 @@ mod reference;
 mod report;
 mod rounds;
 mod story;
+mod toys;
 mod victims;
 mod why;
 mod world;

@@ -47,6 +47,24 @@ pub async fn plan(
     shared.long_view(make).await?.map_err(|rejection: Rejection| refusal::status(&rejection))
 }
 
+/// Says what was owed and delivered.
+pub async fn usage(
+    shared: &Shared,
+    asked: Request<v1::BudgetUsageRequest>,
+) -> Result<v1::BudgetUsageView, Status> {
+    let caller = shared.admit(asked.metadata()).await?;
+    let message = asked.into_inner();
+    let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
+    let scene = shared.scene(&read);
+    let state = scene.state();
+    let one = message.budget.as_deref().map(|path| budget::named(state, path));
+    let one = one.transpose().map_err(|none| refusal::status(&none))?;
+    let oldest = scene.now.minus(state.meta.settings.window);
+    let from = message.since_at.map_or(oldest, Timestamp::from_millis).max(oldest).min(scene.now);
+    let until = message.until_at.map_or(scene.now, Timestamp::from_millis).clamp(from, scene.now);
+    shared.long_view(|| views::delivery::view(scene, one, (from, until))).await
+}
+
 /// Shows one budget in full.
 pub async fn show(shared: &Shared, asked: Request<v1::ShowBudgetRequest>) -> Result<v1::BudgetView, Status> {
     let caller = shared.admit(asked.metadata()).await?;

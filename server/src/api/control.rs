@@ -102,6 +102,13 @@ impl Control for Api {
         budgets::cancel_edit(&self.shared, asked).await.map(Response::new)
     }
 
+    async fn budget_usage(
+        &self,
+        asked: Request<v1::BudgetUsageRequest>,
+    ) -> Result<Response<v1::BudgetUsageView>, Status> {
+        budgets::usage(&self.shared, asked).await.map(Response::new)
+    }
+
     async fn show_budget(
         &self,
         asked: Request<v1::ShowBudgetRequest>,

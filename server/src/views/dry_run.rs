@@ -94,6 +94,7 @@ fn terms(
         progress: Progress::default(),
         before: dry.before.clone(),
         array: None,
+        wants: Vec::new(),
     };
     Some(receipt::of(scene, dry.job, &job, place))
 }

@@ -60,6 +60,7 @@ pub(super) fn submit(state: &mut State, cx: &Context<'_>, submit: &Submit) -> An
         progress: Progress::default(),
         before,
         array: None,
+        wants: Vec::new(),
     };
     let id = state.meta.next_job;
     let numbers = request.asks.array.as_ref().map_or(1, |tasks| tasks.count().saturating_add(1));

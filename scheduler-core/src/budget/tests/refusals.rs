@@ -123,5 +123,6 @@ fn job(budget: crate::id::BudgetId) -> Job {
         progress: crate::job::Progress::default(),
         before: crate::job::Before::default(),
         array: None,
+        wants: Vec::new(),
     }
 }

@@ -8,6 +8,7 @@ use crate::ledger::invariants::{
 };
 use crate::ledger::{Books, Class, PoolBooks, Run};
 use crate::spec::Tier;
+use crate::table::Table;
 use crate::unit::{ChargeMillis, GpuCount, MilliGpus, Span, Timestamp};
 
 const HOUR: Span = Span::from_hours(1);
@@ -222,7 +223,7 @@ fn books_that_do_not_add_up_are_named() {
     };
     let (classes, _, accounts) = pieces(&bad);
     let (_, installed, _) = pieces(&good);
-    let broken = PoolBooks::from_parts(Some(START), installed, classes, accounts);
+    let broken = PoolBooks::from_parts(Some(START), installed, classes, accounts, Table::default());
     let broken = Books::from_parts([(pool(), broken.into())].into_iter().collect(), good.merged());
     let words = check_occupancy(&broken, at(2)).expect_err("two GPUs too many");
     assert_eq!(words, "pool main: 10 GPUs and 1080000 GPU-ms in classes, 8 and 960000 in all");

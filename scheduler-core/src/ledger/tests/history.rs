@@ -45,6 +45,7 @@ pub fn tree() -> Table<BudgetId, Budget> {
                 defaults: ContractDefaults::default(),
                 is_closed: false,
                 slices: Vec::new(),
+                was: Vec::new(),
             };
             (BudgetId::new(id), budget)
         })

@@ -294,7 +294,8 @@ fn from_parts(books: &Books) -> Books {
     let pool = |pool: &PoolBooks| {
         let classes = pool.class_curves().iter().map(|(class, curve)| (*class, again(curve))).collect();
         let accounts = pool.accounts().iter().map(|(key, of)| (*key, account(of).into())).collect();
-        PoolBooks::from_parts(pool.since(), again(pool.installed_curve()), classes, accounts)
+        let demand = pool.demand_curves().iter().map(|(budget, curve)| (*budget, again(curve))).collect();
+        PoolBooks::from_parts(pool.since(), again(pool.installed_curve()), classes, accounts, demand)
     };
     let pools = books.pools().iter().map(|(name, of)| (name.clone(), pool(of).into())).collect();
     Books::from_parts(pools, books.merged())

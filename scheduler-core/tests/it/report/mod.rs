@@ -4,3 +4,4 @@ mod bill;
 pub mod capacity;
 mod dry_run;
 mod empty;
+mod hours;

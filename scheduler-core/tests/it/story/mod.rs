@@ -222,7 +222,8 @@ impl Story {
             }
             at.children.push(leaf(own, *percent));
         }
-        let edit = ApplyBudgets { root, base: self.world.state.meta.tree, reason: String::from(reason), at: None };
+        let edit =
+            ApplyBudgets { root, base: self.world.state.meta.tree, reason: String::from(reason), at: None };
         self.world.must(person("ada"), Command::ApplyBudgets(edit));
     }
 

@@ -1,0 +1,93 @@
+//! Demand: the GPUs that a budget's funded jobs have or want, in the books of each pool where they stand.
+//!
+//! A job counts from when it is in line until its end, whatever becomes of it in between: waiting, placed, running,
+//! waiting again. Held jobs and the free tier do not. In line it stands in every pool that could hold it; with an
+//! attempt, in that attempt's alone. Where it counts is kept with the job, so what rose falls again.
+
+use alloc::vec::Vec;
+
+use crate::budget;
+use crate::id::{AttemptId, JobId, Name};
+use crate::job::{Job, Phase};
+use crate::lifecycle::need::could_hold;
+use crate::spec::Tier;
+use crate::state::State;
+use crate::unit::Timestamp;
+
+/// Brings the books up to the phase that a job has just entered.
+pub fn update(state: &mut State, id: JobId) {
+    let Some(job) = state.jobs.get(&id) else { return };
+    let (wants, at) = (pools(state, id, job), entered(state, id, job));
+    if wants == job.wants {
+        return;
+    }
+    let (path, gpus) = (budget::path(state, job.budget), gpus(job));
+    let had = state.jobs.get_mut(&id).map(|job| core::mem::replace(&mut job.wants, wants.clone()));
+    let had = had.unwrap_or_default();
+    for pool in had.iter().filter(|pool| !wants.contains(pool)) {
+        state.books.unwanted(pool, &path, gpus, at);
+    }
+    for pool in wants.iter().filter(|pool| !had.contains(pool)) {
+        state.books.wanted(pool, &path, gpus, at);
+    }
+}
+
+/// A pool has its first GPUs: whoever waits may stand there too.
+pub fn pool_opened(state: &mut State) {
+    let waiting: Vec<JobId> = state.line.keys().map(|place| place.job).collect();
+    for id in waiting {
+        update(state, id);
+    }
+}
+
+/// Returns the GPUs of a job.
+#[must_use]
+pub fn gpus(job: &Job) -> u64 {
+    u64::from(job.terms.shape.nodes) * u64::from(job.terms.shape.gpus_per_node.get())
+}
+
+/// Returns the pools in which a job's GPUs count as demand now.
+fn pools(state: &State, id: JobId, job: &Job) -> Vec<Name> {
+    if job.terms.tier != Tier::Funded {
+        return Vec::new();
+    }
+    match &job.phase {
+        Phase::Held { .. } | Phase::Ended { .. } => Vec::new(),
+        Phase::Live(no) => {
+            let attempt = state.attempts.get(&AttemptId { job: id, no: *no });
+            attempt.map(|attempt| attempt.pool.clone()).into_iter().collect()
+        }
+        Phase::Waiting { .. } => standing(state, job),
+    }
+}
+
+/// Returns the pools in which a job stands in line: those that could hold it if they were empty. Where there is only
+/// one pool, it stands in that.
+fn standing(state: &State, job: &Job) -> Vec<Name> {
+    let pools = state.books.pools();
+    if let Some(named) = &job.terms.cluster {
+        return pools.keys().filter(|pool| *pool == named).cloned().collect();
+    }
+    if pools.len() < 2 {
+        return pools.keys().cloned().collect();
+    }
+    let shape = &job.terms.shape;
+    let wanted = usize::try_from(shape.nodes).unwrap_or(usize::MAX);
+    let fits = |pool: &&Name| {
+        let able = state.nodes.values().filter(|node| node.pool == **pool && could_hold(shape, node));
+        able.take(wanted).count() >= wanted
+    };
+    pools.keys().filter(fits).cloned().collect()
+}
+
+/// Returns when a job entered its phase.
+fn entered(state: &State, id: JobId, job: &Job) -> Timestamp {
+    match &job.phase {
+        Phase::Held { since, .. } | Phase::Waiting { since } => *since,
+        Phase::Ended { at, .. } => *at,
+        Phase::Live(no) => {
+            let attempt = state.attempts.get(&AttemptId { job: id, no: *no });
+            attempt.map_or(state.meta.time, |attempt| attempt.placed_at)
+        }
+    }
+}
