@@ -78,6 +78,8 @@ pub enum Command {
     Budget(commands::budget::Args),
     /// What preemptions cost
     Bill(commands::bill::Args),
+    /// Show how long jobs waited for their first start
+    Waits(commands::waits::Args),
     /// Who may do what
     Principal(commands::principal::Args),
     /// Machines with GPUs

@@ -96,6 +96,7 @@ async fn speak(shell: &Shell, command: Command) -> Result<Exit, Failure> {
         Command::Logs(args) => commands::logs::run(shell, args).await,
         Command::Budget(args) => commands::budget::run(shell, args).await,
         Command::Bill(args) => commands::bill::run(shell, args).await,
+        Command::Waits(args) => commands::waits::run(shell, args).await,
         Command::Capacity(args) => commands::capacity::run(shell, args).await,
         Command::Principal(args) => commands::principal::run(shell, args).await,
         Command::Node(args) => commands::node::run(shell, args).await,

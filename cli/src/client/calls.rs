@@ -61,6 +61,10 @@ calls! {
     budget_apply(BudgetApplyRequest) -> BudgetApplyReply;
     /// Takes an edit back whose time has not come.
     cancel_budget_edit(CancelBudgetEditRequest) -> Done;
+    /// Says how long jobs waited.
+    waits(WaitsRequest) -> WaitsView;
+    /// Asks what would become of a waiting job if something were another.
+    what_if(WhatIfRequest) -> WhatIfView;
     /// Says what was owed and delivered.
     budget_usage(BudgetUsageRequest) -> BudgetUsageView;
     /// Shows one budget in full.

@@ -15,11 +15,16 @@ use crate::shell::Shell;
     bursar explain 4190.1      one attempt\n  \
     bursar explain 4190[7]     one task of an array; 4190 is all of it\n  \
     bursar explain d8841.0     one decision, with both sides' numbers as they were\n  \
+    bursar explain 4190 --what-if gpus=16,min-runtime=1h     what would become of it then: also gpu-type, cluster,\n  \
+    \x20                        unallocated, turn, node=NAME (back), share=BUDGET:PERCENT, cap\n  \
     bursar explain B1203       why a submission was refused, without a network")]
 pub struct Args {
     /// A job, an attempt, a decision, or the code of a refusal
     #[arg(value_name = "JOB|ATTEMPT|DECISION|CODE")]
     pub subject: String,
+    /// What would become of a waiting job if something were another, like `gpus=16,min-runtime=1h`; no promise
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
+    pub what_if: Vec<String>,
 }
 
 /// Runs the command.
@@ -27,6 +32,9 @@ pub struct Args {
 /// # Errors
 /// When there is no such thing, or no replica answers.
 pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
+    if !args.what_if.is_empty() {
+        return super::what_if::run(shell, &args.subject, &args.what_if).await;
+    }
     if let Some(text) = super::help::of_code(&args.subject) {
         shell.print(&text)?;
         return Ok(Exit::Done);

@@ -27,6 +27,7 @@ pub mod run;
 pub mod server;
 pub mod submit;
 pub mod version;
+pub mod waits;
 pub mod whoami;
 
 mod drain;
@@ -40,6 +41,7 @@ mod past;
 mod rebuild;
 mod settings;
 mod subject;
+mod what_if;
 
 use crate::args::Command;
 

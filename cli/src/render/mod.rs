@@ -25,4 +25,6 @@ pub mod receipt;
 #[cfg(test)]
 mod tests;
 pub mod time;
+pub mod waits;
+pub mod what_if;
 mod words;

@@ -12,6 +12,8 @@ mod footprint;
 mod hours;
 mod room;
 mod set_time;
+mod waits;
+mod what_if;
 
 pub use bill::{Biggest, Bills, By, Key, Lost, Row, Size, bill, long_bill};
 pub use capacity::{Capacity, Classes, ENDS_SHOWN, Ends, IdleNodes, capacity};
@@ -23,3 +25,5 @@ pub use footprint::{Footprint, footprint};
 pub use hours::{Delivery, HOUR, Hour, Occupancy, hours, occupancy};
 pub use room::{Largest, Room, Within};
 pub use set_time::{CutShort, PassedOver, passed_over};
+pub use waits::{Wait, WaitBy, WaitKey, Waits, wait, waits};
+pub use what_if::{Change, Then, WhatIf, what_if};

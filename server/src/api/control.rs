@@ -215,6 +215,14 @@ impl Control for Api {
         reports::bill(&self.shared, asked).await.map(Response::new)
     }
 
+    async fn waits(&self, asked: Request<v1::WaitsRequest>) -> Result<Response<v1::WaitsView>, Status> {
+        reports::waits(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn what_if(&self, asked: Request<v1::WhatIfRequest>) -> Result<Response<v1::WhatIfView>, Status> {
+        reports::what_if(&self.shared, asked).await.map(Response::new)
+    }
+
     async fn capacity(
         &self,
         asked: Request<v1::CapacityRequest>,

@@ -2,6 +2,7 @@
 
 use proto::v1;
 use scheduler_core::command::Rejection;
+use scheduler_core::id::JobId;
 use scheduler_core::principal::Actor;
 use scheduler_core::report::{self, By};
 use scheduler_core::unit::{Span, Timestamp};
@@ -70,6 +71,48 @@ async fn long_bill(shared: &Shared, read: &Read, by: By, since: Timestamp) -> Re
     };
     let view = shared.long_view(make).await?;
     Ok(v1::BillView { reach: Some(reach), ..view })
+}
+
+/// Without a moment, waits are of the last week.
+const A_WEEK: Span = Span::from_hours(7 * 24);
+
+/// Says how long jobs waited for their first start.
+pub async fn waits(shared: &Shared, asked: Request<v1::WaitsRequest>) -> Result<v1::WaitsView, Status> {
+    let caller = shared.admit(asked.metadata()).await?;
+    let message = asked.into_inner();
+    let by = views::waits::by(&message.by)
+        .ok_or_else(|| refusal::bad(&proto::Error::bad("by", "it is size, budget or tier")))?;
+    let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
+    past::settle(shared, read.view.index).await?;
+    let scene = shared.scene(&read);
+    let since = message.since_at.map_or(scene.now.minus(A_WEEK), Timestamp::from_millis);
+    let (mut waits, reach) = past::waits::left_since(shared, &read, since).await?;
+    let make = || {
+        let state = scene.state();
+        waits.extend(state.jobs.iter().filter_map(|(id, job)| report::wait(state, *id, job, scene.now)));
+        views::waits::view(scene, by, since, &waits)
+    };
+    let view = shared.long_view(make).await?;
+    Ok(v1::WaitsView { reach: Some(reach), ..view })
+}
+
+/// Says what would become of a waiting job if something were another.
+pub async fn what_if(shared: &Shared, asked: Request<v1::WhatIfRequest>) -> Result<v1::WhatIfView, Status> {
+    let caller = shared.admit(asked.metadata()).await?;
+    let message = asked.into_inner();
+    let changes = views::what_if::changes(&message).map_err(|error| refusal::bad(&error))?;
+    if changes.is_empty() {
+        return Err(refusal::bad(&proto::Error::bad("what_if", "nothing is said to be another")));
+    }
+    let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
+    let scene = shared.scene(&read);
+    let links = shared.linked(scene.state());
+    let make = || {
+        let job = JobId::new(message.job);
+        let answer = report::what_if(scene.state(), &links, job, &changes, scene.now)?;
+        Ok(views::what_if::view(scene, &answer, &changes))
+    };
+    shared.long_view(make).await?.map_err(|rejection: Rejection| refusal::status(&rejection))
 }
 
 /// Says what is idle, and what becomes free when.

@@ -9,6 +9,7 @@
 //! Who may see what does not change by that. Nothing here writes, and nothing decides by it.
 
 pub mod said;
+pub mod waits;
 
 mod bills;
 mod ended;

@@ -23,6 +23,8 @@ pub mod queue;
 pub mod receipt;
 pub mod replicas;
 pub mod time;
+pub mod waits;
+pub mod what_if;
 pub mod words;
 
 use proto::v1::{AsOf, UseView};
