@@ -19,9 +19,11 @@ const KNOWN: &str = "gpus=16, gpu-type=h100, cluster=main, min-runtime=1h, unall
 /// # Errors
 /// When the question cannot be read, is refused, or no replica answers.
 pub async fn run(shell: &Shell, subject: &str, questions: &[String]) -> Result<Exit, Failure> {
-    let job = super::subject::job(subject)?;
-    let request = read(job, questions)?;
-    let mut view = shell.client()?.what_if(request).await?;
+    let asked = super::subject::job(subject)?;
+    let mut request = read(0, questions)?;
+    let client = shell.client()?;
+    request.job = asked.number(&client).await?;
+    let mut view = client.what_if(request).await?;
     super::schema(&mut view.schema, "what-if/v1");
     let name = if view.effect { "effect" } else { "no-effect" };
     shell.show(&view, &[name.to_owned()], |look| render::what_if::answer(&view, look))?;

@@ -77,7 +77,14 @@ fn said(change: &Change, shape: &Shape) -> String {
         Change::Cluster(None) => "any cluster".to_owned(),
         Change::MinRuntime(Span::ZERO) => "free tier".to_owned(),
         Change::MinRuntime(span) => format!("minimum runtime {span}"),
-        Change::Turn(turn) => format!("turn {}", turn.as_str()),
+        Change::Turn(turn) => {
+            let word = match turn {
+                Turn::First => "first",
+                Turn::Normal => "normal",
+                Turn::Last => "last",
+            };
+            format!("turn {word}")
+        }
         Change::NodeBack(node) => format!("{node} back"),
         Change::Share(budget, share) => format!("{budget} with a share of {share}"),
         Change::Cap(cap) => format!("a cap of {cap}"),

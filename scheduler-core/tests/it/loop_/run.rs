@@ -25,7 +25,7 @@ pub enum Due {
     Commit {
         ticket: Ticket,
         actor: Actor,
-        command: Command,
+        command: Box<Command>,
     },
     Planned(Term, scheduler_core::decision::Plan),
     LeaderWakes(Term, Timestamp),
@@ -162,7 +162,7 @@ impl Run {
 
     fn happen(&mut self, due: Due) {
         match due {
-            Due::Commit { ticket, actor, command } => self.commit(ticket, actor, command),
+            Due::Commit { ticket, actor, command } => self.commit(ticket, actor, *command),
             Due::Planned(term, plan) if term == self.world.term => self.lead(Event::Planned(plan)),
             Due::LeaderWakes(term, at) if term == self.world.term && self.leader_wake == Some(at) => {
                 self.leader_wake = None;
@@ -210,7 +210,7 @@ impl Run {
                     let actor = REPLICA;
                     let at = self.soon(20).max(self.last_commit);
                     self.last_commit = at;
-                    self.at_time(at, Due::Commit { ticket, actor, command: *command });
+                    self.at_time(at, Due::Commit { ticket, actor, command });
                 }
                 Effect::Send { node } => self.at(Span::from_millis(0), Due::Send(self.world.term, node)),
                 Effect::Ack { node, session, seq } => {
@@ -272,7 +272,7 @@ impl Run {
             let Some(Due::Commit { ticket, actor, command }) = self.queue.remove(&key) else { continue };
             if taken > 0 && ticket.term == self.world.term {
                 taken -= 1;
-                let _ = self.world.apply(actor, command);
+                let _ = self.world.apply(actor, *command);
             }
         }
         let nodes: Vec<NodeId> = self.machines.keys().copied().collect();
