@@ -8,7 +8,7 @@ use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{
     AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, CancelEdit, Command, DrainNode, EndGrant, Entry, Found,
     GrantShare, IssueJoinToken, JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime, Saved,
-    SetTime, Submit,
+    SetNode, SetTime, Submit,
 };
 use scheduler_core::decision::{Dropped, Plan};
 use scheduler_core::id::{
@@ -24,7 +24,7 @@ use scheduler_core::unit::{Span, Timestamp};
 use crate::error::Error;
 use crate::log::v1 as log;
 use crate::log::v1::command::Command as Kind;
-use crate::wire::{Wire, account, fixed, label, moment, name, narrow, required, share};
+use crate::wire::{Wire, account, fixed, label, moment, name, names, narrow, required, share};
 
 /// Returns an entry's bytes, as the log holds them.
 #[must_use]
@@ -140,6 +140,7 @@ impl Wire for Command {
             Self::Uncordon(word) => Kind::Uncordon(word.to_wire()),
             Self::Drain(drain) => Kind::Drain(drain.to_wire()),
             Self::Undrain(word) => Kind::Undrain(word.to_wire()),
+            Self::SetNode(set) => Kind::SetNode(set.to_wire()),
             Self::Saves { node, saves } => {
                 Kind::Saves(log::Saves { node: node.get(), saves: saves.iter().map(Wire::to_wire).collect() })
             }
@@ -185,6 +186,7 @@ impl Wire for Command {
             Kind::Uncordon(word) => Self::Uncordon(NodeWord::from_wire(word)?),
             Kind::Drain(drain) => Self::Drain(DrainNode::from_wire(drain)?),
             Kind::Undrain(word) => Self::Undrain(NodeWord::from_wire(word)?),
+            Kind::SetNode(set) => Self::SetNode(SetNode::from_wire(set)?),
             Kind::Saves(m) => Self::Saves {
                 node: NodeId::new(m.node),
                 saves: m.saves.into_iter().map(Saved::from_wire).collect::<Result<_, _>>()?,
@@ -457,6 +459,7 @@ impl Wire for IssueJoinToken {
             pool: self.pool.to_string(),
             token: self.token.as_bytes().to_vec(),
             expires_at_ms: self.expires_at.as_millis(),
+            topology: self.topology.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -466,6 +469,7 @@ impl Wire for IssueJoinToken {
             pool: name("pool", &m.pool)?,
             token: fixed("token", &m.token, TokenHash::from_slice)?,
             expires_at: moment(m.expires_at_ms),
+            topology: names("topology", &m.topology)?,
         })
     }
 }

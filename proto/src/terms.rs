@@ -29,6 +29,8 @@ impl Wire for Shape {
             gpu_type: self.gpu_type.as_ref().map(ToString::to_string),
             cpus: self.cpus,
             memory_bytes: self.memory.map(Bytes::get),
+            or_types: self.or_types.iter().map(ToString::to_string).collect(),
+            within: self.within.map(u32::from),
         }
     }
 
@@ -39,6 +41,8 @@ impl Wire for Shape {
             gpu_type: m.gpu_type.map(|text| label("gpu_type", &text)).transpose()?,
             cpus: m.cpus,
             memory: m.memory_bytes.map(Bytes::new),
+            or_types: m.or_types.iter().map(|text| label("gpu_type", text)).collect::<Result<_, _>>()?,
+            within: m.within.map(|level| narrow("within", level)).transpose()?,
         })
     }
 }
@@ -88,6 +92,7 @@ impl Wire for Request {
             begin_at: self.asks.begin.map(|at| at.as_millis()),
             after: self.asks.after.iter().map(Wire::to_wire).collect(),
             array: self.asks.array.as_ref().map(ToString::to_string),
+            exclude: self.asks.exclude.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -119,6 +124,7 @@ impl Wire for Request {
                 begin: m.begin_at.map(moment),
                 after: m.after.into_iter().map(After::from_wire).collect::<Result<_, _>>()?,
                 array: m.array.map(|text| indexes(&text)).transpose()?,
+                exclude: m.exclude.iter().map(|text| name("exclude", text)).collect::<Result<_, _>>()?,
             },
         })
     }

@@ -40,6 +40,11 @@ pub(crate) fn required<T>(field: &'static str, value: Option<T>) -> Result<T, Er
     value.ok_or(Error::Missing(field))
 }
 
+/// Reads several names.
+pub(crate) fn names(field: &'static str, texts: &[String]) -> Result<Vec<Name>, Error> {
+    texts.iter().map(|text| name(field, text)).collect()
+}
+
 pub(crate) fn name(field: &'static str, text: &str) -> Result<Name, Error> {
     Name::new(text).map_err(|error| Error::bad(field, error.to_string()))
 }

@@ -1,13 +1,13 @@
 //! What people say about jobs and nodes, and ranks of their progress.
 
-use scheduler_core::command::{DrainNode, JobWord, NodeWord, Saved};
+use scheduler_core::command::{DrainNode, JobWord, NodeWord, Saved, SetNode};
 use scheduler_core::id::{AttemptId, AttemptNo, DecisionId, JobId, LogIndex, NodeId};
 use scheduler_core::node::Urgency;
 use scheduler_core::unit::Timestamp;
 
 use crate::error::Error;
 use crate::log::v1 as log;
-use crate::wire::{Wire, moment, narrow, required};
+use crate::wire::{Wire, moment, names, narrow, required};
 
 impl Wire for JobWord {
     type Message = log::JobWord;
@@ -30,6 +30,21 @@ impl Wire for NodeWord {
 
     fn from_wire(m: log::NodeWord) -> Result<Self, Error> {
         Ok(Self { node: NodeId::new(m.node), reason: m.reason })
+    }
+}
+
+impl Wire for SetNode {
+    type Message = log::SetNode;
+
+    fn to_wire(&self) -> log::SetNode {
+        log::SetNode {
+            node: self.node.get(),
+            topology: self.topology.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn from_wire(m: log::SetNode) -> Result<Self, Error> {
+        Ok(Self { node: NodeId::new(m.node), topology: names("topology", &m.topology)? })
     }
 }
 

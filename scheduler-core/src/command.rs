@@ -66,6 +66,8 @@ pub enum Command {
     Drain(DrainNode),
     /// An operator ends a drain, or takes one back that has not begun. What was told to leave leaves.
     Undrain(NodeWord),
+    /// An operator says where a node is.
+    SetNode(SetNode),
     /// What the ranks of a node said of their progress; at most one a minute of each, by the leader.
     Saves {
         /// On which node.
@@ -197,6 +199,15 @@ pub struct NodeWord {
     pub reason: String,
 }
 
+/// An operator says where a node is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SetNode {
+    /// Which.
+    pub node: NodeId,
+    /// From the outermost group to the innermost; empty if it is in none.
+    pub topology: Vec<Name>,
+}
+
 /// An operator wants a node empty.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DrainNode {
@@ -289,6 +300,8 @@ pub struct IssueJoinToken {
     pub name: Name,
     /// The pool it joins.
     pub pool: Name,
+    /// Where the node is, from the outermost group to the innermost; may be empty.
+    pub topology: Vec<Name>,
     /// The hash of the token.
     pub token: TokenHash,
     /// When it stops being good.

@@ -163,6 +163,8 @@ pub struct Terms {
     pub cluster: Option<Name>,
     /// Its GPUs.
     pub shape: Shape,
+    /// Nodes that it is never placed on.
+    pub exclude: BTreeSet<NodeId>,
     /// Funded or free.
     pub tier: Tier,
     /// Where the tier came from.

@@ -10,6 +10,8 @@ use crate::unit::{Bytes, Timestamp};
 pub const NODES_MAX: usize = 16_384;
 /// The most pools of a control plane.
 pub const POOLS_MAX: usize = 64;
+/// The most levels of a node's topology.
+pub const LEVELS_MAX: usize = 8;
 /// The most GPUs of a node, ever seen ones too.
 pub const GPUS_MAX: usize = 64;
 
@@ -40,6 +42,8 @@ pub struct Node {
     pub drain: Option<Drain>,
     /// The port that the next rank 0 of a gang here gets.
     pub next_port: u16,
+    /// Where it is: names from the outermost group to the innermost, `block-1/rack-3`. Empty if nobody said.
+    pub topology: Vec<Name>,
 }
 
 /// The first port where ranks of a gang meet.
@@ -96,6 +100,12 @@ impl Node {
             && self.backoff_until.is_none()
             && self.cordon.is_none()
             && !self.is_draining()
+    }
+
+    /// Returns its group of a level, from 1: the names down to there. None if it has no such level.
+    #[must_use]
+    pub fn group(&self, level: u8) -> Option<&[Name]> {
+        self.topology.get(..usize::from(level))
     }
 
     /// Whether a drain of it has begun.
@@ -184,6 +194,8 @@ pub struct JoinToken {
     pub name: Name,
     /// The pool it joins.
     pub pool: Name,
+    /// Where the node is.
+    pub topology: Vec<Name>,
     /// When it stops being good.
     pub expires_at: Timestamp,
 }

@@ -60,10 +60,25 @@ pub struct Shape {
     pub gpus_per_node: GpuCount,
     /// The GPU's name as the driver gives it, or a part of it; any if none.
     pub gpu_type: Option<Label>,
+    /// Types that do as well, in order of preference, if that one does not let it start now. A job runs wholly on GPUs of
+    /// one type.
+    pub or_types: Vec<Label>,
+    /// Its nodes are in one group of this level of their topology, from 1, the outermost; anywhere if none.
+    pub within: Option<u8>,
     /// Cores on each node; the GPUs' part of the node if none.
     pub cpus: Option<u32>,
     /// Memory on each node; the GPUs' part of the node if none.
     pub memory: Option<Bytes>,
+}
+
+impl Shape {
+    /// Returns the shape once for each type that it may have, the preferred first; itself alone, if it names no second.
+    #[must_use]
+    pub fn of_each_type(&self) -> Vec<Self> {
+        let types = self.gpu_type.iter().chain(&self.or_types);
+        let of = |kind: &Label| Self { gpu_type: Some(kind.clone()), or_types: Vec::new(), ..self.clone() };
+        if self.or_types.is_empty() { alloc::vec![self.clone()] } else { types.map(of).collect() }
+    }
 }
 
 /// The part of a submission that decisions read, as asked; `None` = not said.
@@ -112,6 +127,8 @@ pub struct Asks {
     pub after: Vec<After>,
     /// It is an array of so many tasks.
     pub array: Option<Indexes>,
+    /// Nodes that it is never placed on, by their names.
+    pub exclude: Vec<Name>,
 }
 
 /// A job that must have ended before another one stands in line.

@@ -143,6 +143,7 @@ impl Client {
             pool: "main".to_owned(),
             token_hash: hash.to_vec(),
             valid_ms: 3_600_000,
+            topology: String::new(),
         };
         self.ask(|mut control| {
             let request = request.clone();

@@ -97,6 +97,8 @@ calls! {
     drain_node(DrainNodeRequest) -> DrainView;
     /// Ends the emptying of a node.
     undrain_node(NodeWordRequest) -> NodeView;
+    /// Says where a node is.
+    set_node(SetNodeRequest) -> NodeView;
     /// Reads what preemptions cost.
     bill(BillRequest) -> BillView;
     /// Reads what could start.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use proto::v1::{IssueNodeTokenRequest, ListNodesRequest, ShowNodeRequest};
+use proto::v1::{IssueNodeTokenRequest, ListNodesRequest, SetNodeRequest, ShowNodeRequest};
 
 use super::drain;
 use super::node_word::{self, Word};
@@ -42,6 +42,11 @@ enum Action {
     /// End the emptying of nodes; jobs that were already told to leave still do
     #[command(after_help = "Example:\n  bursar node undrain node-17")]
     Undrain(node_word::Args),
+    /// Say where a node is
+    #[command(
+        after_help = "Example:\n  bursar node set node-17 --topology block-1/rack-3\n  bursar node set node-17 --topology \"\"       in no group"
+    )]
+    Set(Set),
     /// Make a token for one node to join with, once
     Token(MakeToken),
 }
@@ -56,12 +61,24 @@ struct MakeToken {
     /// The pool it joins
     #[arg(long, value_name = "NAME", default_value = "main")]
     pool: String,
+    /// Where the node is, from the outermost group to the innermost, like block-1/rack-3
+    #[arg(long, value_name = "PATH", default_value = "")]
+    topology: String,
     /// How long the token is good
     #[arg(long, value_name = "DURATION", default_value = "1h", allow_hyphen_values = true)]
     valid: String,
     /// Write the token to this file (mode 0600) instead of printing it
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Set {
+    /// Its name
+    name: String,
+    /// Where it is, from the outermost group to the innermost, like block-1/rack-3
+    #[arg(long, value_name = "PATH")]
+    topology: String,
 }
 
 /// Runs the command.
@@ -76,6 +93,7 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
         Action::Uncordon(args) => node_word::run(shell, Word::Uncordon, args).await,
         Action::Drain(args) => drain::run(shell, args).await,
         Action::Undrain(args) => node_word::run(shell, Word::Undrain, args).await,
+        Action::Set(args) => set(shell, args).await,
         Action::Token(args) => token(shell, args).await,
     }
 }
@@ -95,6 +113,16 @@ async fn show(shell: &Shell, name: String) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+async fn set(shell: &Shell, args: Set) -> Result<Exit, Failure> {
+    let client = shell.client()?;
+    let mark = Some(client.mark(None).await?);
+    let request = SetNodeRequest { mark, name: args.name, topology: args.topology };
+    let mut view = client.set_node(request).await?;
+    super::schema(&mut view.schema, "node/v1");
+    shell.show(&view, std::slice::from_ref(&view.name), |look| render::node::node(&view, look))?;
+    Ok(Exit::Done)
+}
+
 async fn token(shell: &Shell, args: MakeToken) -> Result<Exit, Failure> {
     let valid = duration::parse(&args.valid)
         .map_err(|what| Failure::new(codes::DURATION, format!("--valid: {what}")))?;
@@ -107,6 +135,7 @@ async fn token(shell: &Shell, args: MakeToken) -> Result<Exit, Failure> {
         mark: Some(client.mark(None).await?),
         name: args.name.clone(),
         pool: args.pool,
+        topology: args.topology,
         token_hash: token.hash(),
         valid_ms: valid.as_millis(),
     };

@@ -216,6 +216,7 @@ async fn start_agents(cluster: &mut Cluster, client: &Client) -> Result<(), Fail
             pool: POOL.into(),
             token_hash: token.hash(),
             valid_ms: 3_600_000,
+            topology: String::new(),
         };
         client.issue_node_token(request).await?;
         let gpus = crate::shell::json(&super::gpus::file(of_cluster, n, cluster.args.gpus), true)?;

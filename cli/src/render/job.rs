@@ -57,6 +57,9 @@ fn rows(job: &JobView, look: &Look, now: u64) -> Vec<(&'static str, Vec<String>)
         rows.push(("task", vec![format!("{index} of array {array}; its own number is {}", job.job)]));
     }
     rows.extend([("needs", vec![shape(job)]), ("terms", wrap(&terms(job), 80)), charged(job)]);
+    if !job.exclude.is_empty() {
+        rows.push(("not on", vec![plain(&job.exclude.join(", "))]));
+    }
     if let Some(at) = job.begin_at {
         rows.push(("begin", vec![format!("not before {}", look.zone.day(at))]));
     }
@@ -118,7 +121,12 @@ fn shape(job: &JobView) -> String {
         nodes => format!("{gpus}: {nodes} nodes x {}", shape.gpus_per_node),
     };
     if let Some(gpu_type) = &shape.gpu_type {
-        text.push_str(&format!(", {}", plain(gpu_type)));
+        let types: Vec<String> =
+            [gpu_type].into_iter().chain(&shape.or_types).map(|kind| plain(kind)).collect();
+        text.push_str(&format!(", {}", types.join(" or ")));
+    }
+    if let Some(level) = shape.within {
+        text.push_str(&format!(", within one group of level {level}"));
     }
     if let Some(cpus) = shape.cpus {
         text.push_str(&format!(", {}", count(u64::from(cpus), "core")));

@@ -59,7 +59,16 @@ fn nodes_in(list: &NodeList, look: &Look, now: u64, fit: Fit) -> String {
         headings.push("AGENT");
     }
     if look.is_wide {
-        headings.extend(["POOL", "MODEL", ">CPUS", ">MEMORY", "CONTAINMENT", ">CHANGING", ">UNAVAILABLE"]);
+        headings.extend([
+            "POOL",
+            "IN",
+            "MODEL",
+            ">CPUS",
+            ">MEMORY",
+            "CONTAINMENT",
+            ">CHANGING",
+            ">UNAVAILABLE",
+        ]);
     }
     let mut table = Table::new(&headings);
     for node in &list.nodes {
@@ -80,6 +89,7 @@ fn nodes_in(list: &NodeList, look: &Look, now: u64, fit: Fit) -> String {
         }
         if look.is_wide {
             cells.push(node.pool.clone());
+            cells.push(node.topology.clone());
             cells.push(node.gpu_model.clone().unwrap_or_default());
             cells.push(node.cpus.to_string());
             cells.push(size::show(node.memory_bytes));
@@ -108,6 +118,9 @@ pub fn node(node: &NodeView, look: &Look) -> String {
     let mut out = format!("{} is {}\n\n", plain(&node.name), node.state.to_uppercase());
     let mut row = |name: &str, text: String| out.push_str(&block(&format!("  {name}"), 15, &[text]));
     row("pool", plain(&node.pool));
+    if !node.topology.is_empty() {
+        row("in", plain(&node.topology));
+    }
     let model = node.gpu_model.as_deref().map_or(String::new(), |model| format!(" {}", plain(model)));
     let simulated = if node.simulated { ", simulated" } else { "" };
     row("GPUs", format!("{}{model}{simulated}", node.gpus));

@@ -1,5 +1,8 @@
 use proto::v1::{
-    AheadView, ArrayView, AsOf, AttemptView, BudgetChange, BudgetPlanReply, BudgetPoolEffect, BudgetPoolView, BudgetRow, BudgetRowEffect, BudgetShift, BudgetSide, BudgetTreeView, ExitView, Explanation, Fact, FactGroup, GrantView, JobList, JobView, LaunchView, LevelView, NeedView, PoolView, QueueRow, QueueView, ReasonView, Receipt, Shape, TaskCount, UseView,
+    AheadView, ArrayView, AsOf, AttemptView, BudgetChange, BudgetPlanReply, BudgetPoolEffect, BudgetPoolView,
+    BudgetRow, BudgetRowEffect, BudgetShift, BudgetSide, BudgetTreeView, ExitView, Explanation, Fact,
+    FactGroup, GrantView, JobList, JobView, LaunchView, LevelView, NeedView, PoolView, QueueRow, QueueView,
+    ReasonView, Receipt, Shape, TaskCount, UseView,
 };
 
 use crate::form::moment::Zone;

@@ -64,6 +64,7 @@ impl Ready {
                 ("nodes", String::new()),
                 ("gpus_per_node", String::new()),
                 ("gpu_type", String::new()),
+                ("within", String::new()),
             ],
             1301..=1304 => &[("budget", String::new())],
             _ => &[],
@@ -131,6 +132,10 @@ pub fn build(
         held: false,
         begin_at: None,
         after: after(&file, flags)?,
+        exclude: match flags.exclude.is_empty() {
+            true => file.resources.exclude.iter().map(|node| node.value.clone()).collect(),
+            false => flags.exclude.clone(),
+        },
         array: match &flags.array {
             Some(text) => {
                 Some(scalar::array(text).map_err(|what| Failure::new(1201, format!("--array: {what}")))?)
@@ -189,6 +194,7 @@ fn places(file: &Submission) -> BTreeMap<&'static str, Location> {
         ("gpus", r.gpus.as_ref().map(|f| f.referenced)),
         ("nodes", r.nodes.as_ref().map(|f| f.referenced)),
         ("gpus_per_node", r.gpus_per_node.as_ref().map(|f| f.referenced)),
+        ("within", r.within.as_ref().map(|f| f.referenced)),
         ("gpu_type", r.gpu_type.as_ref().map(|f| f.referenced)),
         ("min_runtime", c.min_runtime.as_ref().map(|f| f.referenced)),
         ("time_limit", c.time_limit.as_ref().map(|f| f.referenced)),
@@ -253,8 +259,17 @@ fn shape(
         (number(&r.gpus), number(&r.nodes), number(&r.gpus_per_node))
     };
     let (nodes, gpus_per_node) = nodes_and_gpus(gpus, nodes, each)?;
-    if flags.gpu_type.is_some() {
+    if !flags.gpu_type.is_empty() {
         places.remove("gpu_type");
+    }
+    let file_types = || r.gpu_type.as_ref().map(|types| types.value.words()).unwrap_or_default();
+    let types = if flags.gpu_type.is_empty() { file_types() } else { flags.gpu_type.clone() };
+    if types.is_empty() && r.gpu_type.is_some() {
+        return Err(Failure::new(1201, "`gpu_type` is an empty list").fix("name a type, or leave it out"));
+    }
+    let mut types = types.into_iter();
+    if flags.within.is_some() {
+        places.remove("within");
     }
     let memory_bytes = match &flags.memory {
         Some(text) => Some(size::parse(text).map_err(|what| Failure::new(codes::SIZE, what))?),
@@ -263,7 +278,9 @@ fn shape(
     Ok(Shape {
         nodes,
         gpus_per_node,
-        gpu_type: flags.gpu_type.clone().or_else(|| text(&r.gpu_type)),
+        gpu_type: types.next(),
+        or_types: types.collect(),
+        within: flags.within.or(number(&r.within)),
         cpus: flags.cpus.or(number(&r.cpus)),
         memory_bytes,
     })

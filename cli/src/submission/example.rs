@@ -9,7 +9,9 @@ resources:
   gpus: 4                    # on one node; more than a node has: on whole nodes
 # nodes: 2                   # instead: so many nodes, with
 # gpus_per_node: 4           # so many GPUs on each; one process a node, all or none
-# gpu_type: h100             # a part of the GPU's name
+# gpu_type: h100             # a part of the GPU's name; or in order of preference: [h100, a100]
+# within: 2                  # all nodes in one group of this level of topology; 1 is the outermost
+# exclude: [node-03]         # never on these
 # cpus: 16                   # default: the GPUs' part of the node
 # memory: 64GiB
 contract:

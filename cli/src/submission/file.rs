@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use super::place::{Origin, yaml};
-use super::scalar::{After, Array, Duration, Signal, Size};
+use super::scalar::{After, Array, Duration, OneOrMore, Signal, Size};
 use super::unplaced;
 use crate::codes;
 use crate::failure::Failure;
@@ -61,8 +61,13 @@ pub struct Resources {
     pub nodes: Option<Spanned<u32>>,
     /// GPUs on each node.
     pub gpus_per_node: Option<Spanned<u32>>,
-    /// The GPU's name, or a part of it.
-    pub gpu_type: Option<Spanned<String>>,
+    /// The GPU's name, or a part of it; or several that do, in order.
+    pub gpu_type: Option<Spanned<OneOrMore>>,
+    /// The level of topology that its nodes have in common.
+    pub within: Option<Spanned<u32>>,
+    /// Nodes that it is never placed on.
+    #[serde(default)]
+    pub exclude: Vec<Spanned<String>>,
     /// Cores on each node.
     pub cpus: Option<Spanned<u32>>,
     /// Memory on each node.

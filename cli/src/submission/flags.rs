@@ -24,9 +24,15 @@ pub struct Flags {
     /// GPUs on each node
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub gpus_per_node: Option<u32>,
-    /// The GPU's name, or a part of it
-    #[arg(long, value_name = "TYPE")]
-    pub gpu_type: Option<String>,
+    /// The GPU's name, or a part of it; others behind commas do too, in order: it runs wholly on one of them
+    #[arg(long, value_name = "TYPE[,TYPE]", value_delimiter = ',')]
+    pub gpu_type: Vec<String>,
+    /// Its nodes are in one group of this level of their topology, 1 the outermost [default: in as few as can be]
+    #[arg(long, value_name = "LEVEL", allow_negative_numbers = true)]
+    pub within: Option<u32>,
+    /// Never on these nodes
+    #[arg(long, value_name = "NODE[,NODE]", value_delimiter = ',')]
+    pub exclude: Vec<String>,
     /// Cores on each node [default: the GPUs' part of the node]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub cpus: Option<u32>,

@@ -34,6 +34,26 @@ pub struct After(pub AfterJob);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array(pub String);
 
+/// A word, or a list of words.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum OneOrMore {
+    /// A word.
+    One(String),
+    /// A list.
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    /// Returns the words.
+    pub fn words(&self) -> Vec<String> {
+        match self {
+            Self::One(word) => vec![word.clone()],
+            Self::More(words) => words.clone(),
+        }
+    }
+}
+
 /// Reads the tasks of an array.
 ///
 /// # Errors

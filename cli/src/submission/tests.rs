@@ -23,7 +23,7 @@ fn told(text: &str) -> String {
 #[test]
 fn the_examples_are_submissions() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
-    for name in ["debug.yaml", "train.yaml", "gang.yaml"] {
+    for name in ["debug.yaml", "train.yaml", "gang.yaml", "sweep.yaml"] {
         let (file, origin) = read(&examples.join(name)).expect(name);
         let ready = build((file, origin), &Flags::default(), Vec::new(), None).expect(name);
         assert!(ready.job.min_runtime_ms.is_some_and(|ms| ms > 0), "{name}");
@@ -68,6 +68,57 @@ contract: { min_runtime: 4h, time_limit: 3d, resumable: true, grace: 120s, signa
     assert!(
         matches!(launch.program, Some(Program::Command(command)) if command.argv == ["prog", "--x", "1"])
     );
+}
+
+#[test]
+fn what_a_job_waits_for_its_tasks_and_its_places_arrive() {
+    let text = "
+budget: a
+command: [x]
+array: 0-99:10%4
+after: [4190, '4191:ok', 4200[7]]
+resources: { gpu_type: [h100, a100], within: 2, exclude: [node-03, node-04] }
+";
+    let Ready { job, .. } = ready(text, &Flags::default(), &[]).expect("all fields");
+    let shape = job.shape.clone().expect("always there");
+    assert_eq!(
+        (shape.gpu_type.as_deref(), shape.or_types, shape.within),
+        (Some("h100"), vec!["a100".into()], Some(2))
+    );
+    assert_eq!(job.exclude, ["node-03", "node-04"]);
+    assert_eq!(job.array.as_deref(), Some("0-90:10%4"));
+    let after: Vec<_> = job.after.iter().map(|after| (after.job, after.task, after.ok)).collect();
+    assert_eq!(after, [(4190, None, false), (4191, None, true), (4200, Some(7), false)]);
+    let flags = Flags {
+        array: Some("7".into()),
+        after: vec!["5:ok".into()],
+        gpu_type: vec!["l40".into()],
+        exclude: vec!["n1".into()],
+        within: Some(1),
+        ..Flags::default()
+    };
+    let Ready { job, .. } = ready(text, &flags, &[]).expect("flags win");
+    let shape = job.shape.clone().expect("always there");
+    assert_eq!((shape.gpu_type.as_deref(), shape.or_types, shape.within), (Some("l40"), vec![], Some(1)));
+    assert_eq!((job.array.as_deref(), job.after.len(), job.exclude), (Some("7"), 1, vec!["n1".to_string()]));
+}
+
+#[test]
+fn asks_that_cannot_be_are_told_where_they_stand() {
+    let wrong = |field: &str| told(&format!("budget: a\ncommand: [x]\n{field}\n"));
+    for (field, said) in [
+        ("array: 9-0", "its end is below its start"),
+        ("array: 0-9%0", "no task could ever run"),
+        ("array: 0-1999999", "at most 1,000,000"),
+        ("array: 1,1", "twice"),
+        ("after: [x]", "is not a job"),
+        ("after: ['4190:failed']", "the only word behind a job is `ok`"),
+        ("resources: { gpu_type: [] }", "empty list"),
+    ] {
+        let told = wrong(field);
+        assert!(told.contains(said), "{field}: {told}");
+    }
+    assert!(wrong("array: 9-0").contains("job.yaml:3"), "{}", wrong("array: 9-0"));
 }
 
 #[test]

@@ -137,6 +137,7 @@ fn terms(terms: &Terms) -> state::Terms {
         requeue_code: terms.requeue_code.map(u32::from),
         retries: u32::from(terms.retries),
         turn: terms.turn.to_wire(),
+        exclude: terms.exclude.iter().map(|node| node.get()).collect(),
     }
 }
 
@@ -156,6 +157,7 @@ fn read_terms(m: state::Terms) -> Result<Terms, Error> {
         requeue_code: m.requeue_code.map(|code| narrow("requeue_code", code)).transpose()?,
         retries: narrow("retries", m.retries)?,
         turn: Turn::from_wire(m.turn)?,
+        exclude: m.exclude.into_iter().map(NodeId::new).collect(),
     })
 }
 

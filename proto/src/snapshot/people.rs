@@ -19,7 +19,7 @@ use crate::agent::uuid;
 use crate::command::{answer_from_wire, answer_to_wire};
 use crate::error::Error;
 use crate::state::v1 as state;
-use crate::wire::{Wire, account, fixed, label, moment, name, narrow, required, share};
+use crate::wire::{Wire, account, fixed, label, moment, name, names, narrow, required, share};
 
 pub(super) fn meta(from: &State) -> state::Meta {
     let meta = &from.meta;
@@ -162,6 +162,7 @@ pub(super) fn join_token(token: &TokenHash, of: &JoinToken) -> state::JoinToken 
         name: of.name.to_string(),
         pool: of.pool.to_string(),
         expires_at_ms: of.expires_at.as_millis(),
+        topology: of.topology.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -170,6 +171,7 @@ pub(super) fn read_join_token(m: state::JoinToken) -> Result<(TokenHash, JoinTok
         name: name("name", &m.name)?,
         pool: name("pool", &m.pool)?,
         expires_at: moment(m.expires_at_ms),
+        topology: names("topology", &m.topology)?,
     };
     Ok((fixed("token", &m.token, TokenHash::from_slice)?, token))
 }
@@ -195,6 +197,7 @@ pub(super) fn node(id: NodeId, node: &Node) -> state::Node {
         cordon: node.cordon.as_ref().map(cordon),
         drain: node.drain.as_ref().map(drain),
         next_port: u32::from(node.next_port),
+        topology: node.topology.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -218,6 +221,7 @@ pub(super) fn read_node(m: state::Node) -> Result<(NodeId, Node), Error> {
         cordon: m.cordon.map(read_cordon).transpose()?,
         drain: m.drain.map(read_drain).transpose()?,
         next_port: narrow("next_port", m.next_port)?,
+        topology: names("topology", &m.topology)?,
     };
     Ok((NodeId::new(m.id), node))
 }

@@ -77,6 +77,7 @@ fn nodes(state: &mut State) {
         let mut node = first.clone();
         node.name = name(&format!("node-{n:02}"));
         node.next_port = 20_007;
+        node.topology = vec![name("block-1"), name("rack-2")];
         (node.cordon, node.drain) = (cordon, drain);
         node.facts.as_mut().unwrap().address = Some(Label::new("10.0.0.7").unwrap());
         node.gpus[0].next = Some(AttemptId { job: JobId::new(500), no: AttemptNo::new(2) });
@@ -222,6 +223,7 @@ fn jobs(state: &mut State) {
             barren: 36,
         };
         job.past = past();
+        job.terms.exclude = [NodeId::new(2), NodeId::new(7)].into();
         let need = |job, wants, met| Need { job: JobId::new(job), wants, met };
         job.before = Before {
             begin: Some(at(61_000)),

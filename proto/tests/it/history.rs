@@ -115,6 +115,7 @@ fn issue(node: &str, token: u8) -> Command {
         pool: name("main"),
         token: TokenHash::new([token; 32]),
         expires_at: Timestamp::from_millis(START + 3_600_000),
+        topology: Vec::new(),
     })
 }
 
@@ -159,6 +160,8 @@ fn submit(gpus: u32, minimum_secs: Option<u64>) -> Command {
             gpu_type: None,
             cpus: None,
             memory: None,
+            or_types: Vec::new(),
+            within: None,
         },
         min_runtime: Some(minimum_secs.map_or(Span::ZERO, Span::from_secs)),
         time_limit: None,

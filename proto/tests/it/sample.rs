@@ -9,7 +9,7 @@ use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{
     AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, CancelEdit, Code, Command, DrainNode, EndGrant, Entry,
     Found, GrantShare, IssueJoinToken, JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime,
-    Saved, SetTime, Submit, TimeSource,
+    Saved, SetNode, SetTime, Submit, TimeSource,
 };
 use scheduler_core::decision::{Basis, Choice, Dropped, Level, Plan, Price, Right, Start, Take, UseOf, Why};
 use scheduler_core::id::{
@@ -96,6 +96,7 @@ fn words() -> Vec<Command> {
         Command::Cordon(word()),
         Command::Uncordon(word()),
         Command::Undrain(word()),
+        Command::SetNode(SetNode { node, topology: vec![name("block-2")] }),
         drain(Urgency::Normal, None),
         drain(Urgency::Deadline(at(9_000)), Some(at(7_000))),
         drain(Urgency::Now, None),
@@ -132,6 +133,7 @@ fn first_commands() -> Vec<Command> {
             pool: name("main"),
             token: TokenHash::new([4; 32]),
             expires_at: Timestamp::from_millis(9),
+            topology: vec![name("block-1"), name("rack-3")],
         }),
         Command::Join(Join {
             token: TokenHash::new([4; 32]),
@@ -218,6 +220,8 @@ fn submit() -> Command {
                 gpu_type: Some(label("H100")),
                 cpus: Some(64),
                 memory: Some(Bytes::new(1 << 40)),
+                or_types: vec![label("A100"), label("L40")],
+                within: Some(2),
             },
             min_runtime: Some(Span::from_hours(4)),
             time_limit: Some(Span::from_hours(72)),
@@ -237,6 +241,7 @@ fn submit() -> Command {
                     After { job: JobId::new(4189), task: Some(7), wants: Wants::Success },
                 ],
                 array: Some(Indexes::parse("0-9:3,20%4").unwrap()),
+                exclude: vec![name("node-03"), name("node-07")],
             },
         },
         launch: Blob { hash: SpecHash::new([6; 32]), bytes: Arc::from(vec![1, 2, 3]) },

@@ -12,7 +12,7 @@ use crate::id::{AttemptNo, DecisionId, NodeId, Slot};
 use crate::job::{Attempt, Job, Phase};
 use crate::lifecycle::{leaving, need, place, retain};
 use crate::node::Node;
-use crate::spec::Tier;
+use crate::spec::{Shape, Tier};
 use crate::state::State;
 use crate::unit::Timestamp;
 
@@ -91,7 +91,24 @@ fn check(state: &State, start: &Start, now: Timestamp) -> Result<(), Dropped> {
         }
         check_node(state, (start, job), (*id, node), slots)?;
     }
-    Ok(())
+    check_together(state, start, shape)
+}
+
+/// Checks what the shape asks of all nodes together: GPUs of one type, and one group of a level.
+fn check_together(state: &State, start: &Start, shape: &Shape) -> Result<(), Dropped> {
+    let nodes = start.on.iter().filter_map(|(id, slots)| Some((state.nodes.get(id)?, slots)));
+    let gpus = nodes
+        .clone()
+        .flat_map(|(node, slots)| slots.iter().filter_map(|slot| node.gpus.get(usize::from(slot.get()))));
+    if !shape.or_types.is_empty() && !need::are_of_one_type(shape, gpus) {
+        return Err(Dropped::WrongShape);
+    }
+    let Some(level) = shape.within.filter(|_| shape.nodes > 1) else { return Ok(()) };
+    let mut groups = nodes.map(|(node, _)| node.group(level));
+    match groups.next().flatten() {
+        Some(first) if groups.all(|group| group == Some(first)) => Ok(()),
+        Some(_) | None => Err(Dropped::WrongShape),
+    }
 }
 
 /// Checks the attempts that are to give way: each is still what was judged, has no protection, and has a GPU that the
@@ -142,6 +159,7 @@ fn check_node(
     let distinct: BTreeSet<Slot> = slots.iter().copied().collect();
     let is_in_cluster = job.terms.cluster.as_ref().is_none_or(|cluster| *cluster == node.pool);
     if !is_in_cluster
+        || job.terms.exclude.contains(&id)
         || distinct.len() != slots.len()
         || u32::try_from(slots.len()) != Ok(shape.gpus_per_node.get())
     {

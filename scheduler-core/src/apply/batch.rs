@@ -48,6 +48,7 @@ fn is_fact(command: &Command) -> bool {
         | Command::Uncordon(_)
         | Command::Drain(_)
         | Command::Undrain(_)
+        | Command::SetNode(_)
         | Command::ApplyBudgets(_)
         | Command::CancelEdit(_)
         | Command::Grant(_)

@@ -45,6 +45,7 @@ pub(super) fn join(state: &mut State, join: &Join) -> Answer {
         cordon: None,
         drain: None,
         next_port: PORT_FIRST,
+        topology: token.topology,
     };
     state.nodes.insert(id, node);
     Ok(Outcome::Joined { node: id })

@@ -6,7 +6,7 @@ use alloc::string::String;
 
 use super::context::Context;
 use super::entry::DONE;
-use super::rights;
+use super::{rights, set_node};
 use crate::command::{Answer, Code, IssueJoinToken, Rejection};
 use crate::id::Name;
 use crate::node::{JoinToken, NODES_MAX, POOLS_MAX};
@@ -19,6 +19,7 @@ const GOOD_MAX: Span = Span::from_hours(30 * 24);
 /// Issues a permission.
 pub(super) fn issue(state: &mut State, cx: &Context<'_>, new: &IssueJoinToken) -> Answer {
     rights::operator(state, cx)?;
+    set_node::check_levels(&new.topology)?;
     if new.expires_at <= cx.now || new.expires_at > cx.now.plus(GOOD_MAX) {
         let what = String::from("a join token is good for some time, at most 30 days");
         return Err(Rejection::new(Code::BadSpec, what, "", String::from("change how long it is good")));
@@ -42,7 +43,12 @@ pub(super) fn issue(state: &mut State, cx: &Context<'_>, new: &IssueJoinToken) -
         let what = String::from("this token was issued before");
         return Err(Rejection::new(Code::Conflict, what, "", String::from("make a new one")));
     }
-    let token = JoinToken { name: new.name.clone(), pool: new.pool.clone(), expires_at: new.expires_at };
+    let token = JoinToken {
+        name: new.name.clone(),
+        pool: new.pool.clone(),
+        topology: new.topology.clone(),
+        expires_at: new.expires_at,
+    };
     state.join_tokens.insert(new.token, token);
     state.timers.insert((new.expires_at, Timer::JoinToken(new.token)), ());
     DONE

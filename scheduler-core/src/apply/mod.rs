@@ -37,6 +37,7 @@ mod resume_time;
 mod rights;
 mod safe_mode;
 mod saves;
+mod set_node;
 mod set_time;
 mod submit;
 mod uncordon;

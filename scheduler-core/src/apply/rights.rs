@@ -105,6 +105,7 @@ fn asker(command: &Command) -> Asker {
         | Command::Uncordon(_)
         | Command::Drain(_)
         | Command::Undrain(_)
+        | Command::SetNode(_)
         | Command::ApplyBudgets(_)
         | Command::CancelEdit(_)
         | Command::Grant(_)

@@ -45,7 +45,15 @@ pub(super) fn would_change(
         say(format!("{wanted} GPUs on {on} instead of {nodes}"), starts);
     }
     if let Some(kind) = &shape.gpu_type {
-        say(format!("any GPU type instead of {kind}"), asks.with(|job| job.terms.shape.gpu_type = None));
+        let any = |job: &mut Job| (job.terms.shape.gpu_type, job.terms.shape.or_types) = (None, Vec::new());
+        say(format!("any GPU type instead of {kind}"), asks.with(any));
+    }
+    if let Some(level) = shape.within.filter(|_| nodes > 1) {
+        let apart = asks.with(|job| job.terms.shape.within = None);
+        say(format!("nodes anywhere instead of within one group of level {level}"), apart);
+    }
+    if !job.terms.exclude.is_empty() {
+        say(String::from("the nodes that it excludes"), asks.with(|job| job.terms.exclude.clear()));
     }
     if let Some(pool) = &job.terms.cluster {
         say(format!("any cluster instead of {pool}"), asks.with(|job| job.terms.cluster = None));

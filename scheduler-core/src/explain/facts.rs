@@ -11,7 +11,7 @@ use super::right::Kept;
 use super::run::Run;
 use super::{Outlook, starting, victims, words};
 use crate::budget;
-use crate::id::{AttemptId, Name};
+use crate::id::{AttemptId, Label, Name};
 use crate::job::{Attempt, Job};
 use crate::lifecycle::{book, phase};
 use crate::spec::Tier;
@@ -54,7 +54,8 @@ impl Fact {
 /// Returns what a job needs.
 pub(super) fn needs(job: &Job) -> Group {
     let shape = &job.terms.shape;
-    let kind = shape.gpu_type.as_ref().map_or_else(String::new, |kind| format!(" x {kind}"));
+    let types: Vec<&str> = shape.gpu_type.iter().chain(&shape.or_types).map(Label::as_str).collect();
+    let kind = if types.is_empty() { String::new() } else { format!(" x {}", types.join(", else ")) };
     let place = match shape.nodes {
         1 => String::from("on one node"),
         nodes => format!("on each of {nodes} nodes"),
@@ -63,6 +64,10 @@ pub(super) fn needs(job: &Job) -> Group {
     facts.extend(shape.cpus.map(|cpus| fact("cores", cpus)));
     facts.extend(shape.memory.map(|memory| fact("memory in bytes", memory.get())));
     facts.extend(job.terms.cluster.as_ref().map(|pool| fact("cluster", pool)));
+    facts.extend(shape.within.map(|level| fact("within one group of level", level)));
+    if !job.terms.exclude.is_empty() {
+        facts.push(fact("nodes that it excludes", job.terms.exclude.len()));
+    }
     facts.push(match job.terms.tier {
         Tier::Funded => fact("protection", words::span(job.terms.min_runtime)),
         Tier::Free => fact("tier", "free: not charged, never protected"),

@@ -73,6 +73,8 @@ pub(crate) struct Outlook {
     pub most_now: u32,
     /// How many nodes have enough that are idle.
     pub nodes_idle: u32,
+    /// How many of one group of the level that it must be within.
+    pub together_idle: u32,
     /// How many nodes have enough that it may use now.
     pub nodes_now: u32,
     /// Enough nodes have enough GPUs that nobody protects, were there no order among budgets.
@@ -124,6 +126,7 @@ impl Outlook {
         };
         let mut outlook = Self::default();
         let mut ready: Vec<Timestamp> = Vec::new();
+        let mut groups: BTreeMap<&[Name], u32> = BTreeMap::new();
         for (node_id, node) in state.nodes.iter().filter(|(_, node)| node.pool == *pool) {
             if !could_hold(eyes.class.shape, node) {
                 outlook.unfit += count(node.gpus.len());
@@ -134,9 +137,14 @@ impl Outlook {
                 outlook.closed.push((*node_id, why, count(spare.count())));
             } else {
                 outlook.open += 1;
+                let before = outlook.nodes_idle;
                 ready.extend(outlook.node(&look, node));
+                if let Some(group) = node.group(eyes.class.shape.within.unwrap_or(0)) {
+                    *groups.entry(group).or_default() += outlook.nodes_idle - before;
+                }
             }
         }
+        outlook.together_idle = groups.into_values().max().unwrap_or(0);
         let wanted = usize::try_from(eyes.class.shape.nodes).unwrap_or(usize::MAX);
         ready.sort_unstable();
         outlook.unprotected_at = wanted.checked_sub(1).and_then(|last| ready.get(last)).copied();

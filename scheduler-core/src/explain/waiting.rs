@@ -84,6 +84,11 @@ fn shape(job: &Job, outlook: &Outlook) -> Option<Reason> {
     let idle = words::gpus(outlook.idle);
     let are = if outlook.idle == 1 { "is" } else { "are" };
     let text = match (outlook.nodes_idle, nodes) {
+        (enough, nodes) if enough >= nodes && outlook.together_idle < nodes => format!(
+            "{enough} nodes have {wanted} idle GPUs each, but at most {} of {nodes} within one group of level {}",
+            outlook.together_idle,
+            shape.within.unwrap_or_default()
+        ),
         (enough, nodes) if enough >= nodes => {
             "nodes with enough idle GPUs lack the cores or the memory".to_owned()
         }

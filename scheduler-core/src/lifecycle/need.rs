@@ -1,13 +1,13 @@
 //! What a shape takes of a node: cores, memory, and the rate of charge that follows.
 
-use crate::id::{AttemptId, NodeId};
+use crate::id::{AttemptId, Name, NodeId};
 use crate::job::Attempt;
 use crate::node::{Gpu, Node};
 use crate::spec::Shape;
 use crate::state::State;
 use crate::unit::{Bytes, GpuCount, MilliGpus};
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 /// Cores and memory of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,17 +49,44 @@ pub fn rate(shape: &Shape, node: &Node) -> MilliGpus {
     MilliGpus::new(u64::try_from(milli).unwrap_or(u64::MAX))
 }
 
-/// Whether `gpu` is of the type that `shape` asks for: its model's name, or a part of it, in any case.
+/// Whether `gpu` is of a type that `shape` asks for: its model's name, or a part of it, in any case.
 #[must_use]
 pub fn is_of_type(shape: &Shape, gpu: &Gpu) -> bool {
-    let Some(wanted) = &shape.gpu_type else { return true };
-    let (wanted, model) = (wanted.as_str().as_bytes(), gpu.model.as_str().as_bytes());
-    model.windows(wanted.len()).any(|part| part.eq_ignore_ascii_case(wanted))
+    let Some(first) = &shape.gpu_type else { return true };
+    let model = gpu.model.as_str().as_bytes();
+    core::iter::once(first).chain(&shape.or_types).any(|wanted| {
+        let wanted = wanted.as_str().as_bytes();
+        model.windows(wanted.len()).any(|part| part.eq_ignore_ascii_case(wanted))
+    })
+}
+
+/// Whether all these GPUs are of one type that `shape` asks for.
+pub fn are_of_one_type<'g>(shape: &Shape, gpus: impl Iterator<Item = &'g Gpu> + Clone) -> bool {
+    shape.of_each_type().iter().any(|shape| gpus.clone().all(|gpu| is_of_type(shape, gpu)))
+}
+
+/// Returns the most nodes of one group that could each hold one node's part of `shape`, all of one type, if they were
+/// empty and whole; `nodes` are those of a pool.
+#[must_use]
+pub fn most_together(shape: &Shape, nodes: &[&Node]) -> u32 {
+    let most = |shape: &Shape| {
+        let mut groups: BTreeMap<&[Name], u32> = BTreeMap::new();
+        for node in nodes.iter().filter(|node| could_hold(shape, node)) {
+            if let Some(group) = node.group(shape.within.unwrap_or(0)) {
+                *groups.entry(group).or_default() += 1;
+            }
+        }
+        groups.into_values().max().unwrap_or(0)
+    };
+    shape.of_each_type().iter().map(most).max().unwrap_or(0)
 }
 
 /// Whether `node` could hold one node's part of `shape` if it were empty and whole.
 #[must_use]
 pub fn could_hold(shape: &Shape, node: &Node) -> bool {
+    if !shape.or_types.is_empty() {
+        return shape.of_each_type().iter().any(|shape| could_hold(shape, node));
+    }
     let Some(facts) = &node.facts else { return false };
     let gpus = node.gpus.iter().filter(|gpu| is_of_type(shape, gpu)).count();
     let need = need(shape, node);

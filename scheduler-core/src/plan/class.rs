@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use super::fit::barred;
 use crate::id::{JobId, Name, NodeId};
 use crate::job::Job;
-use crate::lifecycle::need::could_hold;
+use crate::lifecycle::need::{could_hold, most_together};
+use crate::node::Node;
 use crate::spec::Shape;
 use crate::state::State;
 
@@ -14,7 +15,7 @@ use crate::state::State;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Class<'a> {
     pub shape: &'a Shape,
-    /// Where its launch failed before, and is not tried again.
+    /// Where it is not tried: nodes that it excludes, and where its launch failed before.
     pub barred: BTreeSet<NodeId>,
 }
 
@@ -26,9 +27,13 @@ impl<'a> Class<'a> {
 
     /// Whether nodes of `pool` could hold such a job.
     pub(crate) fn fits_in(&self, state: &State, pool: &Name) -> bool {
+        let able = state.nodes.iter().filter(|(id, node)| node.pool == *pool && !self.barred.contains(id));
+        if self.shape.within.is_some() || !self.shape.or_types.is_empty() {
+            let able: Vec<&Node> = able.map(|(_, node)| node).collect();
+            return most_together(self.shape, &able) >= self.shape.nodes;
+        }
         let wanted = usize::try_from(self.shape.nodes).unwrap_or(usize::MAX);
-        let able = state.nodes.values().filter(|node| node.pool == *pool && could_hold(self.shape, node));
-        able.take(wanted).count() >= wanted
+        able.filter(|(_, node)| could_hold(self.shape, node)).take(wanted).count() >= wanted
     }
 }
 
@@ -59,7 +64,7 @@ impl<'a> Classes<'a> {
         // Neighbours in line are mostly alike.
         let shape = &job.terms.shape;
         let is_alike = |class: &Class<'_>| *class.shape == *shape && class.barred.is_empty();
-        if job.failed_on.is_empty() {
+        if job.failed_on.is_empty() && job.terms.exclude.is_empty() {
             let is_last = self.list.get(self.last).is_some_and(is_alike);
             let few = || self.list.iter().take(LOOKED_THROUGH).position(is_alike);
             if let Some(number) = if is_last { Some(self.last) } else { few() } {

@@ -144,18 +144,23 @@ pub fn next_opening(state: &State, now: Timestamp) -> Option<Timestamp> {
     state.nodes.values().filter_map(|node| node.backoff_until).filter(|until| now < *until).min()
 }
 
-/// Returns the nodes that a job may not be tried on: where its launch failed before, as long as a pool of its has others
+/// Returns the nodes that a job may not be tried on: those that it excludes, and where its launch failed before, as long as a pool of its has others
 /// that could hold it and that nobody wants empty. Else the backoff of those nodes is brake enough, or a cluster with one
 /// node would never try again.
 pub(crate) fn barred(state: &State, job: &Job) -> BTreeSet<NodeId> {
     let shape = &job.terms.shape;
+    let exclude = &job.terms.exclude;
     if job.failed_on.is_empty() {
-        return BTreeSet::new();
+        return exclude.clone();
     }
     let is_other = |(id, node): &(&NodeId, &Node)| {
         let is_in_cluster = job.terms.cluster.as_ref().is_none_or(|cluster| *cluster == node.pool);
         let is_open = node.contact == Contact::Ready && node.cordon.is_none() && !node.is_draining();
-        is_in_cluster && is_open && !job.failed_on.contains(id) && could_hold(shape, node)
+        is_in_cluster
+            && is_open
+            && !job.failed_on.contains(id)
+            && !exclude.contains(id)
+            && could_hold(shape, node)
     };
     let wanted = usize::try_from(shape.nodes).unwrap_or(usize::MAX).max(1);
     let mut others: BTreeMap<&Name, usize> = BTreeMap::new();
@@ -163,7 +168,7 @@ pub(crate) fn barred(state: &State, job: &Job) -> BTreeSet<NodeId> {
         *others.entry(&node.pool).or_default() += 1;
     }
     if others.values().all(|count| *count < wanted) {
-        return BTreeSet::new();
+        return exclude.clone();
     }
-    job.failed_on.clone()
+    job.failed_on.union(exclude).copied().collect()
 }

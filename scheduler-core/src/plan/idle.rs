@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::Links;
+use super::closest::closest;
 use super::fit::{Room, both, is_over_in_time, shut, unheard};
 use crate::id::{AttemptId, Name, NodeId, Slot};
 use crate::job::Attempt;
@@ -25,6 +26,8 @@ pub(super) struct Idle<'a> {
     by_count: BTreeSet<(usize, usize)>,
     total: usize,
     coming: usize,
+    /// Whether anybody said where its nodes are.
+    has_topology: bool,
 }
 
 /// What one node has left.
@@ -59,7 +62,8 @@ pub(super) struct Ask<'s> {
 impl<'a> Idle<'a> {
     /// Returns what is idle or comes free in `pool` on nodes that take work at `now`.
     pub(super) fn of(state: &'a State, pool: &Name, links: &Links, now: Timestamp) -> Self {
-        let mut idle = Self { nodes: Vec::new(), by_count: BTreeSet::new(), total: 0, coming: 0 };
+        let mut idle =
+            Self { nodes: Vec::new(), by_count: BTreeSet::new(), total: 0, coming: 0, has_topology: false };
         for (id, node) in state.nodes.iter() {
             if node.pool != *pool || shut(*id, node, links, now).is_some() {
                 continue;
@@ -67,6 +71,7 @@ impl<'a> Idle<'a> {
             let spare = Spare::of(state, links, *id, node);
             idle.total += spare.slots.len();
             idle.coming += spare.coming.len();
+            idle.has_topology |= !node.topology.is_empty();
             idle.by_count.insert((spare.slots.len(), idle.nodes.len()));
             idle.nodes.push(spare);
         }
@@ -91,6 +96,9 @@ impl<'a> Idle<'a> {
     /// Returns the idle GPUs on which a job would start: of the nodes that hold it those with the fewest idle GPUs, so
     /// that emptier nodes stay useful for larger jobs.
     pub(super) fn find(&self, ask: &Ask<'_>) -> Option<Found> {
+        if !ask.shape.or_types.is_empty() {
+            return ask.shape.of_each_type().iter().find_map(|shape| self.find(&Ask { shape, ..*ask }));
+        }
         let (nodes, wanted) = (size(ask.shape.nodes), size(ask.shape.gpus_per_node.get()));
         let large_enough = self.by_count.range((wanted, 0)..);
         let holding = large_enough.filter_map(|(_, at)| {
@@ -102,8 +110,22 @@ impl<'a> Idle<'a> {
             let slots: Vec<Slot> = spare.matching(&spare.slots, ask.shape).take(wanted).collect();
             (slots.len() == wanted).then_some((spare.id, slots))
         });
-        let found: Found = holding.take(nodes).collect();
-        (found.len() == nodes).then_some(found)
+        if nodes == 1 || !self.has_topology {
+            let found: Found = holding.take(nodes).collect();
+            return (found.len() == nodes && ask.shape.within.is_none_or(|_| nodes == 1)).then_some(found);
+        }
+        self.together(holding.collect(), ask)
+    }
+
+    /// Returns those of these nodes that span the fewest groups.
+    fn together(&self, able: Found, ask: &Ask<'_>) -> Option<Found> {
+        let place = |(id, _): &(NodeId, Vec<Slot>)| {
+            self.position(*id).map_or(&[][..], |at| self.nodes[at].node.topology.as_slice())
+        };
+        let places: Vec<&[Name]> = able.iter().map(place).collect();
+        let within = ask.shape.within.map_or(0, usize::from);
+        let chosen = closest(&places, size(ask.shape.nodes), within)?;
+        Some(chosen.into_iter().filter_map(|at| able.get(at).cloned()).collect())
     }
 
     /// Takes the GPUs of a start, idle ones and ones that come free.

@@ -13,6 +13,7 @@
 
 mod alone;
 mod class;
+mod closest;
 mod cover;
 mod fit;
 mod gang;

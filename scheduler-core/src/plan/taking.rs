@@ -1,16 +1,18 @@
 //! Where a funded job starts that does not fit on idle GPUs: on what comes free and on what it may take, at the least
 //! cost; and how that choice is recorded.
 
+use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::cover::Part;
 use super::gang::gang;
-use super::idle::{Found, size};
-use super::offers::{Look, Offer};
+use super::idle::{Ask, Found, size};
+use super::offers::{Look, Offer, Offers};
 use super::price::Cost;
 use super::victims::{Held, Rights, Victims};
 use crate::decision::{Choice, Take};
+use crate::id::Name;
 
 /// Where a job starts, and who gives way to it.
 #[derive(Debug)]
@@ -24,18 +26,57 @@ pub(super) struct Taking {
 
 /// Finds the cheapest start; none if all that it may take is not enough.
 pub(super) fn taking(look: &mut Look<'_, '_>) -> Option<Taking> {
+    if !look.ask.shape.or_types.is_empty() {
+        return of_each_type(look);
+    }
     let nodes = size(look.ask.shape.nodes);
     let places = look.nodes();
     if places.len() < nodes {
         return None;
     }
-    let (on, mut takes, lacked) = match nodes {
-        1 => one(look, &places)?,
-        _ => gang(look, &places, nodes)?,
+    let (on, mut takes, lacked) = match (nodes, look.ask.shape.within) {
+        (1, _) => one(look, &places)?,
+        (_, None) => gang(look, &places, nodes)?,
+        (_, Some(level)) => within(look, &places, nodes, level)?,
     };
     takes.retain(|victim| gives(&look.victims.get(*victim).on, &on));
     let choice = choice(look, &takes, lacked);
     Some(Taking { on, takes, choice })
+}
+
+/// The first type on which it starts.
+fn of_each_type(look: &Look<'_, '_>) -> Option<Taking> {
+    let (idle, victims, rights) = (look.idle, look.victims, look.rights);
+    look.ask.shape.of_each_type().iter().find_map(|shape| {
+        // What was found for all types says nothing of one.
+        let mut offers = Offers::default();
+        let ask = &Ask { shape, ..*look.ask };
+        taking(&mut Look { ask, idle, victims, rights, offers: &mut offers })
+    })
+}
+
+/// The group of a level in which it costs least.
+fn within(
+    look: &mut Look<'_, '_>,
+    places: &[usize],
+    nodes: usize,
+    level: u8,
+) -> Option<(Found, Vec<usize>, usize)> {
+    let mut groups: BTreeMap<&[Name], Vec<usize>> = BTreeMap::new();
+    for at in places {
+        if let Some(group) = look.idle.nodes[*at].node.group(level) {
+            groups.entry(group).or_default().push(*at);
+        }
+    }
+    let mut best = None;
+    for group in groups.into_values().filter(|group| group.len() >= nodes) {
+        let Some(found) = gang(look, &group, nodes) else { continue };
+        let cost: Cost = found.1.iter().map(|victim| look.victims.get(*victim).cost).sum();
+        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+            best = Some((cost, found));
+        }
+    }
+    best.map(|(_, found)| found)
 }
 
 /// Whether a start gets any of an attempt's GPUs; else it has no reason to leave.

@@ -1,17 +1,18 @@
 //! A small laboratory from a few lines of text: nodes, budgets, work that runs and jobs that wait.
 //!
 //! ```text
-//! node n1 8 h100 [pool=p] [cpus=64] [backoff] [gone] [cordoned] [drains] [closes=5h]
+//! node n1 8 h100 [pool=p] [cpus=64] [at=b1/r3] [backoff] [gone] [cordoned] [drains] [closes=5h]
 //! budget a/b 30                          percent of its parent
 //! runs 3.1 a/b 4 n1 0-3 for=2h [free] [min=1h] [was]   an attempt since so long; `was`: over, only charged
 //!      [saved=30m] [every=30m] [pre=2] [once]          saved so long ago; declared interval; preemptions; not resumable
 //!      [stops] [over]                                  cancelled just now; ended, not yet proven empty
 //! runs 3.1 a/b 2x8 n1,n2 0-7 for=2h      a gang
 //! job 7 a/b 4 [free] [first|last] [min=2h] [type=h100] [pool=p] [cpus=8] [failed=n1]
+//!      [type=h100,a100] [within=1] [exclude=n1,n2]      types in order of preference; topology; nodes to keep away from
 //! job 7 a/b 2x8 [ran=n2,n1]              a gang, and where it ran before, by rank
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use scheduler_core::budget::{Budget, ROOT};
 use scheduler_core::id::{
@@ -168,6 +169,7 @@ impl Lab {
             cordon: words.contains(&"cordoned").then(cordon),
             drain: drain(words),
             next_port: PORT_FIRST,
+            topology: value(words, "at").map_or_else(Vec::new, |path| path.split('/').map(name).collect()),
         };
         let class = free_class(&node);
         self.state.books.gpus_added(
@@ -225,16 +227,22 @@ impl Lab {
         };
         let (nodes, gpus) = words[2].split_once('x').unwrap_or(("1", words[2]));
         let nodes = nodes.parse().expect("a number of nodes");
+        let mut types = value(words, "type").into_iter().flat_map(|types| types.split(',')).map(label);
         let terms = Terms {
             cluster: value(words, "pool").map(name),
             shape: Shape {
                 nodes,
                 gpus_per_node: GpuCount::new(gpus.parse().expect("a number of GPUs")),
-                gpu_type: value(words, "type").map(label),
+                gpu_type: types.next(),
                 cpus: value(words, "cpus").map(|text| text.parse().expect("a number of cores")),
                 memory: None,
+                or_types: types.collect(),
+                within: value(words, "within").map(|text| text.parse().expect("a level")),
             },
             tier: if is_free { Tier::Free } else { Tier::Funded },
+            exclude: value(words, "exclude").map_or_else(BTreeSet::new, |nodes| {
+                nodes.split(',').map(|node| self.node_id(node)).collect()
+            }),
             tier_source: TermSource::Submission,
             min_runtime: match () {
                 () if is_free => Span::ZERO,

@@ -13,6 +13,7 @@ mod loop_;
 mod order;
 mod peers;
 mod peers_agents;
+mod places;
 mod plan;
 mod random;
 mod reference;

@@ -128,6 +128,7 @@ impl World {
             pool: name("main"),
             token: token(text),
             expires_at: self.now.plus(Span::from_hours(1)),
+            topology: Vec::new(),
         };
         self.must(person("ada"), Command::IssueJoinToken(permission));
         let Outcome::Joined { node } = self.must(REPLICA, Command::Join(join(text))) else {
@@ -325,6 +326,8 @@ pub fn request(gpus: u32) -> Request {
             gpu_type: None,
             cpus: None,
             memory: None,
+            or_types: Vec::new(),
+            within: None,
         },
         min_runtime: Some(Span::from_hours(1)),
         time_limit: None,

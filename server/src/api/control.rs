@@ -204,6 +204,10 @@ impl Control for Api {
         node_words::drain(&self.shared, asked).await.map(Response::new)
     }
 
+    async fn set_node(&self, asked: Request<v1::SetNodeRequest>) -> Result<Response<v1::NodeView>, Status> {
+        node_words::set(&self.shared, asked).await.map(Response::new)
+    }
+
     async fn undrain_node(
         &self,
         asked: Request<v1::NodeWordRequest>,

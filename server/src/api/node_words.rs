@@ -1,7 +1,7 @@
 //! What operators say about nodes: cordon, uncordon, drain, undrain.
 
 use proto::v1;
-use scheduler_core::command::{Command, DrainNode, NodeWord};
+use scheduler_core::command::{Command, DrainNode, NodeWord, SetNode};
 use scheduler_core::id::NodeId;
 use scheduler_core::node::Urgency;
 use scheduler_core::principal::Actor;
@@ -9,7 +9,7 @@ use scheduler_core::report::{self, Order};
 use scheduler_core::unit::Timestamp;
 use tonic::{Request, Status};
 
-use super::nodes::{find, heard};
+use super::nodes::{find, heard, topology};
 use crate::refusal;
 use crate::shared::{self, Admitted, Shared};
 use crate::views::{self, Scene, node};
@@ -28,6 +28,22 @@ pub async fn uncordon(shared: &Shared, asked: Request<v1::NodeWordRequest>) -> R
 /// Ends a drain, or takes one back that has not begun.
 pub async fn undrain(shared: &Shared, asked: Request<v1::NodeWordRequest>) -> Result<v1::NodeView, Status> {
     say(shared, asked, "undrain-node", Command::Undrain).await
+}
+
+/// Says where a node is.
+pub async fn set(shared: &Shared, asked: Request<v1::SetNodeRequest>) -> Result<v1::NodeView, Status> {
+    let caller = shared.admit(asked.metadata()).await?;
+    let deadline = shared::deadline(&asked, shared.config.write_patience());
+    let message = asked.into_inner();
+    let body = v1::SetNodeRequest { mark: None, ..message.clone() };
+    let mark = mark(message.mark.as_ref(), "set-node", &body)?;
+    let node = named(shared, &caller, &message.name).await?;
+    let command = Command::SetNode(SetNode { node, topology: topology(&message.topology)? });
+    let written = write(shared, Actor::Principal(caller.name.clone()), Some(mark), command, deadline).await?;
+    let read = shared.after(written.index).await?;
+    let scene = shared.scene(&read);
+    let (id, record) = find(scene.state(), &message.name)?;
+    Ok(node::view(scene, id, record, heard(shared, scene.state(), id)))
 }
 
 async fn say(

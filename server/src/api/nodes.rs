@@ -2,7 +2,7 @@
 
 use proto::v1;
 use scheduler_core::command::{Command, IssueJoinToken};
-use scheduler_core::id::NodeId;
+use scheduler_core::id::{Name, NodeId};
 use scheduler_core::node::Node;
 use scheduler_core::principal::Actor;
 use scheduler_core::state::State;
@@ -40,11 +40,20 @@ pub async fn issue_token(
     let command = Command::IssueJoinToken(IssueJoinToken {
         name: name("name", &message.name)?,
         pool: name("pool", pool)?,
+        topology: topology(&message.topology)?,
         token: principals::token("token_hash", &message.token_hash)?,
         expires_at,
     });
     write(shared, Actor::Principal(caller.name.clone()), Some(mark), command, deadline).await?;
     Ok(v1::IssueNodeTokenReply { expires_at: expires_at.as_millis() })
+}
+
+/// Reads where a node is: `block-1/rack-3`; nowhere if it is empty.
+pub(super) fn topology(path: &str) -> Result<Vec<Name>, Status> {
+    if path.is_empty() {
+        return Ok(Vec::new());
+    }
+    path.split('/').map(|level| name("topology", level)).collect()
 }
 
 /// Lists nodes.

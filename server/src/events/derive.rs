@@ -102,6 +102,10 @@ impl Scene<'_> {
                     out.push(self.of_node(*node, event("node.joined", &who, said)));
                 }
             }
+            Command::SetNode(set) => {
+                let said = format!("is in {}", words::path(&set.topology));
+                out.push(self.of_node(set.node, event("node.set", &who, said)));
+            }
             Command::Reports { node, reports } => {
                 for report in reports {
                     self.report(*node, &who, report.attempt, &report.event, out);

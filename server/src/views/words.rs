@@ -3,8 +3,9 @@
 use scheduler_core::bill::{BillCause, Restart};
 use scheduler_core::budget;
 use scheduler_core::decision::{Basis, Right};
-use scheduler_core::id::{BudgetId, NodeId};
+use scheduler_core::id::{BudgetId, Name, NodeId};
 use scheduler_core::job::{AttemptEnd, End, Exit, StopCause};
+use scheduler_core::node::Node;
 use scheduler_core::principal::Actor;
 use scheduler_core::spec::{TermSource, Tier};
 use scheduler_core::state::State;
@@ -147,6 +148,21 @@ pub fn actor(actor: &Actor) -> String {
         Actor::Principal(name) => name.to_string(),
         Actor::Agent(node) => format!("agent of node {node}"),
         Actor::Replica(replica) => format!("replica {replica}"),
+    }
+}
+
+/// Returns where a node is: `block-1/rack-3`; nothing if nobody said.
+#[must_use]
+pub fn topology(node: &Node) -> String {
+    node.topology.iter().map(Name::as_str).collect::<Vec<_>>().join("/")
+}
+
+/// Returns a place in words.
+#[must_use]
+pub fn path(topology: &[Name]) -> String {
+    match topology {
+        [] => "no group".to_owned(),
+        levels => levels.iter().map(Name::as_str).collect::<Vec<_>>().join("/"),
     }
 }
 

@@ -328,6 +328,7 @@ pub async fn join(lab: &Lab, name: &str) -> Joined {
         pool: "main".into(),
         token_hash: hash(&token),
         valid_ms: 600_000,
+        topology: String::new(),
     };
     admin.inner.clone().issue_node_token(admin.ask(request)).await.unwrap();
     let credential = format!("credential-of-{name}");

@@ -30,7 +30,9 @@ pub(super) fn submit(state: &mut State, cx: &Context<'_>, submit: &Submit) -> An
     let account = principal.account.clone();
     let request = &submit.request;
     let budget = budget::for_submission(state, &request.budget, user)?;
-    let terms = Terms { shape: shape::complete(state, request)?, ..terms::complete(state, request, budget)? };
+    let exclude = shape::exclude(state, request)?;
+    let shape = shape::complete(state, request, &exclude)?;
+    let terms = Terms { shape, exclude, ..terms::complete(state, request, budget)? };
     let before = before::complete(state, &request.asks, cx.now)?;
     check_launch(state, &submit.launch)?;
     check_bounds(state, request, &submit.launch)?;

@@ -1,5 +1,6 @@
 //! The contract of a job: what its submission says, and where it says nothing, what the budget's owner set.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
@@ -43,6 +44,7 @@ pub(super) fn complete(state: &State, request: &Request, budget: BudgetId) -> Re
     Ok(Terms {
         cluster: request.cluster.clone(),
         shape: request.shape.clone(),
+        exclude: BTreeSet::new(),
         tier,
         tier_source,
         min_runtime,

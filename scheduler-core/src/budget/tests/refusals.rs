@@ -90,7 +90,15 @@ fn a_leaf_with_live_jobs_gets_no_budgets_below_it() {
 
 fn job(budget: crate::id::BudgetId) -> Job {
     let gpus_per_node = GpuCount::new(1);
-    let shape = Shape { nodes: 1, gpus_per_node, gpu_type: None, cpus: None, memory: None };
+    let shape = Shape {
+        nodes: 1,
+        gpus_per_node,
+        gpu_type: None,
+        or_types: Vec::new(),
+        within: None,
+        cpus: None,
+        memory: None,
+    };
     Job {
         name: Label::new("train").expect("a label"),
         user: name("ada"),
@@ -101,6 +109,7 @@ fn job(budget: crate::id::BudgetId) -> Job {
             cluster: None,
             shape,
             tier: Tier::Free,
+            exclude: std::collections::BTreeSet::new(),
             tier_source: TermSource::Submission,
             min_runtime: Span::ZERO,
             time_limit: None,

@@ -209,6 +209,7 @@ fn nodes_come_from_a_bounded_number_of_clusters() {
             pool: name(pool),
             token: token(text),
             expires_at: BEGIN.plus(Span::from_hours(1)),
+            topology: Vec::new(),
         })
     };
     for n in 0..64 {
@@ -224,6 +225,7 @@ fn nodes_come_from_a_bounded_number_of_clusters() {
         pool: name("pool-64"),
         token: token("n65"),
         expires_at: world.now.plus(Span::from_hours(1)),
+        topology: Vec::new(),
     };
     world.must(person("ada"), Command::IssueJoinToken(late));
     assert_eq!(world.state.join_tokens.len(), 1);

@@ -38,6 +38,7 @@ fn a_join_token_is_good_for_its_node_and_its_time() {
         pool: name("main"),
         token: token(who),
         expires_at: world.now.plus(Span::from_mins(10)),
+        topology: Vec::new(),
     };
     let permission = issue(&world, "n1");
     assert_eq!(world.refused(person("bob"), Command::IssueJoinToken(permission.clone())), Code::NotAllowed);
@@ -89,6 +90,7 @@ fn simulated_gpus_are_refused_unless_allowed() {
         pool: name("main"),
         token: token("n1"),
         expires_at: world.now.plus(Span::from_mins(10)),
+        topology: Vec::new(),
     };
     world.must(person("ada"), Command::IssueJoinToken(permission));
     let Outcome::Joined { node } = world.must(REPLICA, Command::Join(join("n1"))) else { panic!("it joins") };

@@ -158,6 +158,13 @@ impl Scene<'_> {
             Command::Cordon(word) => self.of_node("node.cordon", word, "keeps new work from the node"),
             Command::Uncordon(word) => self.of_node("node.uncordon", word, "lets work on the node again"),
             Command::Undrain(word) => self.of_node("node.undrain", word, "takes the drain back"),
+            Command::SetNode(set) => Said {
+                action: "node.set",
+                subject: words::node_name(self.after, set.node),
+                sentence: format!("says that it is in {}", words::path(&set.topology)),
+                node: Some(set.node),
+                ..Said::default()
+            },
             Command::Drain(order) => self.drained(order),
             Command::ApplyBudgets(apply) => self.tree_applied(apply, answer),
             Command::CancelEdit(cancel) => Said {
