@@ -120,6 +120,7 @@ async fn lead(shared: &Arc<Shared>, term: Term) {
             }
         };
         let effects = leader.handle(&view.state, event, at.max(view.state.meta.time));
+        shared.undecided.send_replace(leader.undecided_since());
         shell.carry_out(effects);
     }
 }

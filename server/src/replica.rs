@@ -207,6 +207,7 @@ async fn open(config: Config, secret: [u8; 32], addresses: Addresses) -> Result<
         setup,
         leading: watch::Sender::new(None),
         last_plan: watch::Sender::new(None),
+        undecided: watch::Sender::new(None),
         stopping: watch::Sender::new(false),
     }))
 }

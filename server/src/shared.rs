@@ -76,6 +76,8 @@ pub struct Shared {
     pub leading: watch::Sender<Option<Leading>>,
     /// When the last plan of this replica was made, and what it was, in words.
     pub last_plan: watch::Sender<Option<(Timestamp, String)>>,
+    /// While this replica leads: since when a round of planning is owed that could start somebody.
+    pub undecided: watch::Sender<Option<Timestamp>>,
     /// Set when this replica is about to stop.
     pub stopping: watch::Sender<bool>,
 }

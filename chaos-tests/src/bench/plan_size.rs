@@ -46,7 +46,7 @@ const GANGS: [usize; 16] = [1, 1, 2, 1, 1, 4, 1, 1, 1, 2, 1, 8, 1, 1, 16, 1];
 enum Rights {
     /// Half of the teams have used more than the others by the margin: those take from these.
     Some,
-    /// All have used the same: nobody takes from another. A node has just become empty.
+    /// What may be interrupted is all of a budget that has used next to nothing. A node has just become empty.
     Nobody,
 }
 
@@ -145,8 +145,12 @@ fn text(size: &Size, rights: Rights) -> Result<String> {
     let mut text = String::new();
     (0..size.nodes).try_for_each(|node| writeln!(text, "node n{node} 8 h100"))?;
     for team in 0..TEAMS {
-        writeln!(text, "budget t{team} 5")?;
+        let share = if rights == Rights::Some { 5 } else { 3 };
+        writeln!(text, "budget t{team} {share}")?;
         (0..LEAVES).try_for_each(|leaf| writeln!(text, "budget t{team}/l{leaf} 4"))?;
+    }
+    if rights == Rights::Nobody {
+        writeln!(text, "budget calm 40")?;
     }
     runs(&mut text, size.nodes, rights)?;
     for job in 1..=size.waiting {
@@ -198,7 +202,11 @@ fn run(text: &mut String, number: &mut usize, shape: &str, rights: Rights) -> Re
         (true, Rights::Some | Rights::Nobody) => "for=3h min=1h every=1h saved=20m",
         (false, Rights::Some | Rights::Nobody) => "for=2h min=8h",
     };
-    writeln!(text, "runs {number}.1 t{team}/l{leaf} {shape} {how}")?;
+    let budget = match (number.is_multiple_of(3), rights) {
+        (true, Rights::Nobody) => String::from("calm"),
+        (true, Rights::Some) | (false, Rights::Some | Rights::Nobody) => format!("t{team}/l{leaf}"),
+    };
+    writeln!(text, "runs {number}.1 {budget} {shape} {how}")?;
     Ok(())
 }
 

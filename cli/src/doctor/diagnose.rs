@@ -230,6 +230,8 @@ fn fix_of(alarm: &str) -> &'static str {
         "bursar cluster time shows everybody's clocks; check that machine's (chronyc tracking)"
     } else if has("MiB") || has("free") {
         "free space outside its data directory; nothing inside may be deleted by hand"
+    } else if has("round of planning") {
+        "bursar cluster transfer-leader, and keep the log of the replica that led"
     } else if has("history") {
         "it is fetched from another replica by itself; bursar cluster status shows when it is there"
     } else {

@@ -64,6 +64,13 @@ impl Leader {
         (leader, effects)
     }
 
+    /// Returns since when a change that could let somebody start waits for a round that says whether anybody does: a
+    /// moment ago on a leader that is well.
+    #[must_use]
+    pub fn undecided_since(&self) -> Option<Timestamp> {
+        self.planning.undecided_since()
+    }
+
     /// Takes one event. `state` is what this replica has applied, never older than what the event tells of; what is new in
     /// it is taken with whatever event it first comes with, so that no change waits for a word of its own.
     #[must_use]

@@ -98,6 +98,8 @@ pub(super) struct Planning {
     planned_at: Timestamp,
     /// When time alone lets somebody start next.
     look_at: Option<Timestamp>,
+    /// Since when a change that could let somebody start waits for a plan that says so.
+    asked_at: Option<Timestamp>,
 }
 
 impl Planning {
@@ -110,12 +112,19 @@ impl Planning {
             is_judged: false,
             planned_at: Timestamp::ZERO,
             look_at: None,
+            asked_at: None,
         }
     }
 
     /// Something changed.
     pub(super) fn changed(&mut self, now: Timestamp) {
         self.due.get_or_insert(now.plus(DEBOUNCE));
+        self.asked_at.get_or_insert(now);
+    }
+
+    /// Returns since when somebody might start and no round has said whether anybody does.
+    pub(super) fn undecided_since(&self) -> Option<Timestamp> {
+        self.asked_at
     }
 
     /// Returns when there is something to do.
@@ -147,6 +156,7 @@ impl Planning {
         // Each change is followed by this, so the end of a new backoff or protection is known in time.
         self.look_at = next_look(state, self.planned_at, now);
         if state.line.is_empty() {
+            self.asked_at = None;
             return None;
         }
         let links = live();
@@ -156,6 +166,8 @@ impl Planning {
                 // Nothing of it was adopted, by what no input tells: a victim had its go meanwhile, for example.
                 self.seen = None;
                 self.due = Some(now.plus(RETRY));
+            } else {
+                self.asked_at = None;
             }
             return None;
         }
@@ -173,6 +185,8 @@ impl Planning {
         }
         if plan.decisions.is_empty() {
             self.stage = Stage::Idle;
+            // A change that came meanwhile is still to be looked at.
+            self.asked_at = self.asked_at.filter(|_| self.due.is_some());
             return None;
         }
         self.stage = Stage::Adopting(ticket);
@@ -184,6 +198,7 @@ impl Planning {
         let is_mine = self.stage == Stage::Adopting(ticket);
         if is_mine {
             (self.stage, self.is_judged) = (Stage::Idle, true);
+            self.asked_at = None;
             self.changed(now);
         }
         is_mine

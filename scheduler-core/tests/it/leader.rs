@@ -120,6 +120,9 @@ impl Script {
 
     /// Changes state as an entry would.
     fn change(&mut self, words: &[&str]) {
+        if let ["owed" | "settled"] = words {
+            return assert_eq!(self.leader.undecided_since().is_some(), words[0] == "owed");
+        }
         self.state.meta.index = LogIndex::new(self.state.meta.index.get() + 1);
         match words[0] {
             "unreachable" => self.contact(words[1], Contact::Unreachable { since: self.now }),
@@ -393,6 +396,21 @@ fn only_one_plan_is_under_way_and_only_a_change_asks_for_another() {
          +21 woke => wake +10010
          state unreachable n1
          +30 applied => wake +40",
+    );
+}
+
+#[test]
+fn a_round_is_owed_until_it_says_whether_anybody_starts() {
+    check(
+        "node n1 1 h100\nbudget a 100\njob 1 a 2\nruns 5.1 a 1 n1 0 for=1h",
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         +10 woke => plan on n1, wake +20000
+         state owed
+         +9000 beat n1
+         state owed
+         +9001 planned => wake +10010
+         state settled",
     );
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use proto::v1;
 use scheduler_core::command::Command;
+use scheduler_core::node::Node;
 use scheduler_core::principal::Actor;
+use scheduler_core::unit::Span;
 use tonic::{Request, Status};
 
 use crate::shared::{self, Shared, VERSION};
@@ -100,7 +102,29 @@ fn millis(span: Duration) -> u64 {
 
 fn alarms(shared: &Shared) -> Vec<String> {
     let disk = shared.disk.shortage().map(|why| format!("new jobs are refused: {why}"));
-    shared.clock.trouble().into_iter().chain(disk).chain(shared.history.coverage().trouble).collect()
+    let own = shared.clock.trouble().into_iter().chain(disk).chain(stuck(shared));
+    own.chain(shared.history.coverage().trouble).collect()
+}
+
+/// A round takes milliseconds; whoever could start has not to wait for one so long.
+const ROUND_MAX: Span = Span::from_secs(10);
+
+/// Says whether GPUs are idle and jobs wait, and the round that would bring them together does not come.
+fn stuck(shared: &Shared) -> Option<String> {
+    if shared.role() != "leader" {
+        return None;
+    }
+    let since = (*shared.undecided.borrow())?;
+    let age = shared.clock.roughly().since(since);
+    let view = shared.views.now();
+    let is_idle = |node: &Node| {
+        node.gpus.iter().any(|gpu| gpu.is_present && gpu.holder.is_none() && gpu.next.is_none())
+    };
+    let is_owed = age > ROUND_MAX && !view.state.line.is_empty() && view.state.nodes.values().any(is_idle);
+    is_owed.then(|| {
+        let secs = age.as_millis() / 1_000;
+        format!("GPUs are idle and jobs wait, and no round of planning has been finished for {secs} s")
+    })
 }
 
 /// Asks all replicas how they stand.
