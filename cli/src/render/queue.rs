@@ -101,7 +101,19 @@ fn number(row: &QueueRow) -> String {
 /// Returns why a job is there; of an array where its tasks are.
 fn what(row: &QueueRow) -> String {
     match &row.tasks {
-        Some(tasks) => words::tasks(tasks),
+        Some(tasks) => {
+            let of = |states: &[&str]| -> u32 {
+                let meant = tasks.states.iter().filter(|part| states.contains(&part.state.as_str()));
+                meant.map(|part| part.tasks).sum()
+            };
+            let parts = [
+                (of(&["starting", "running", "stopping"]), "run"),
+                (of(&["waiting"]), "wait"),
+                (of(&["held"]), "held"),
+            ];
+            let told = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}"));
+            told.collect::<Vec<_>>().join(", ")
+        }
         None => words::reason(&row.reason),
     }
 }

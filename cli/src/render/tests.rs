@@ -209,6 +209,11 @@ fn an_array_is_summed_up_and_a_task_says_which_it_is() {
 next   bursar explain 4190     bursar job list --tasks
 ",
     );
+    let mut row = row(1, 4190, "sweep", "robotics/sim-rl", 1, vec![], "running.array");
+    row.tasks = Some(tasks());
+    let view = QueueView { rows: vec![row], as_of: as_of(), ..QueueView::default() };
+    let text = super::queue::queue(&view, &look());
+    assert!(text.contains("4190[0-9%4]") && text.contains("3 run, 5 wait"), "{text}");
     let task = JobView { shown_as: "4190[2]".into(), job: 4193, array: Some(4190), task: Some(2), ..job() };
     let text = super::job::job(&task, &look());
     assert!(text.starts_with("4190[2] sft-think-7b is FAILED"), "{text}");

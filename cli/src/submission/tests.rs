@@ -76,7 +76,7 @@ fn what_a_job_waits_for_its_tasks_and_its_places_arrive() {
 budget: a
 command: [x]
 array: 0-99:10%4
-after: [4190, '4191:ok', 4200[7]]
+after: [4190, '4191:ok', '4200[7]']
 resources: { gpu_type: [h100, a100], within: 2, exclude: [node-03, node-04] }
 ";
     let Ready { job, .. } = ready(text, &Flags::default(), &[]).expect("all fields");

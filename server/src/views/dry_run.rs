@@ -96,5 +96,11 @@ fn terms(
         array: None,
         wants: Vec::new(),
     };
-    Some(receipt::of(scene, dry.job, &job, place))
+    let tasks = submit.request.asks.array.as_ref().map(|tasks| v1::ArrayView {
+        indexes: tasks.to_string(),
+        count: tasks.count(),
+        at_once: tasks.live_max().min(tasks.count()),
+        ..v1::ArrayView::default()
+    });
+    Some(v1::Receipt { tasks, ..receipt::of(scene, dry.job, &job, place) })
 }

@@ -189,7 +189,7 @@ fn too_few(shape: &Shape, nodes: &[&Node]) -> Rejection {
             shape.nodes, shape.gpus_per_node
         ),
         "no group has so many; it would wait for ever",
-        format!("ask for at most {most} nodes{far}; the largest: {}", largest(shape, level, nodes)),
+        format!("ask for at most {most} of them{far}; the largest: {}", largest(shape, level, nodes)),
     )
 }
 

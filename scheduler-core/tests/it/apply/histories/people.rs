@@ -4,7 +4,8 @@ use scheduler_core::apply::broken;
 use scheduler_core::array::Indexes;
 use scheduler_core::budget::tree;
 use scheduler_core::command::{
-    ApplyBudgets, Cancel, Command, DrainNode, Entry, JobWord, Join, NodeWord, ResumeTime, SetTime, TimeSource,
+    ApplyBudgets, Cancel, Command, DrainNode, Entry, JobWord, Join, NodeWord, ResumeTime, SetNode, SetTime,
+    TimeSource,
 };
 use scheduler_core::id::{JobId, NodeId};
 use scheduler_core::node::Urgency;
@@ -44,7 +45,7 @@ impl History {
         if self.one_in(8) {
             asked.asks.begin = Some(self.world.now.plus(Span::from_mins(u64::from(self.small(200)))));
         }
-        if self.one_in(4) {
+        if self.one_in(6) {
             for _ in 0..=self.below(2) {
                 let wants = [Wants::End, Wants::Success][self.below(2)];
                 asked.asks.after.push(After { job: self.some_job(), task: None, wants });
@@ -53,6 +54,16 @@ impl History {
         if self.one_in(6) {
             let tasks = ["0-5%2", "0-30:10", "7,3,5%1", "0-400"][self.below(4)];
             asked.asks.array = Some(Indexes::parse(tasks).expect("a range"));
+        }
+        if self.one_in(8) {
+            asked.shape.gpu_type = Some(label("a100"));
+            asked.shape.or_types = vec![label("h100")];
+        }
+        asked.shape.within = (asked.shape.nodes > 1 && self.one_in(6)).then_some(1);
+        if self.one_in(24) {
+            let at = self.below(3);
+            let some = self.world.state.nodes.values().nth(at);
+            asked.asks.exclude = some.map(|node| node.name.clone()).into_iter().collect();
         }
         asked.grace = self.one_in(4).then_some(Span::from_secs(u64::from(self.small(300))));
         asked
@@ -97,7 +108,12 @@ impl History {
         let reason = String::from(["", "so", "so", "so"][self.below(4)]);
         let who = ["bob", "ada", "ada", "ada"][self.below(4)];
         let word = NodeWord { node, reason: reason.clone() };
-        let command = match self.below(8) {
+        let command = match self.below(9) {
+            8 => {
+                let topology =
+                    [vec![], vec![name("b1")], vec![name("b2"), name("r1")]][self.below(3)].clone();
+                Command::SetNode(SetNode { node, topology })
+            }
             0 => Command::Cordon(word),
             1..3 => Command::Uncordon(word),
             3..6 => Command::Undrain(word),
