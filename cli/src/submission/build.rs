@@ -154,7 +154,7 @@ pub fn build(
 /// Returns what must have ended first: the flags', or else the file's.
 fn after(file: &Submission, flags: &Flags) -> Result<Vec<AfterJob>, Failure> {
     if flags.after.is_empty() {
-        return Ok(file.after.iter().map(|after| after.value.0.clone()).collect());
+        return Ok(file.after.iter().map(|after| after.value.0).collect());
     }
     let read = |text: &String| {
         scalar::after(text).map_err(|what| Failure::new(codes::USAGE, format!("--after: {what}")))
