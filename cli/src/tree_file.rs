@@ -1,8 +1,9 @@
 //! The file of a budget tree: what `budget plan` and `budget apply` read.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use proto::v1::{ContractDefaults, TreeNode};
+use proto::v1::{ContractDefaults, PoolShare, TreeNode};
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
@@ -18,6 +19,9 @@ const WHOLE_PPM: u32 = 1_000_000;
 struct Budget {
     name: Spanned<String>,
     share: Option<Spanned<Percent>>,
+    /// Another share in these pools.
+    #[serde(default)]
+    pools: BTreeMap<String, Percent>,
     owner: Option<String>,
     #[serde(default)]
     members: Vec<String>,
@@ -95,6 +99,11 @@ fn node(budget: &Budget, is_root: bool, origin: &Origin) -> Result<TreeNode, Fai
     Ok(TreeNode {
         name: budget.name.value.clone(),
         share_ppm,
+        pools: budget
+            .pools
+            .iter()
+            .map(|(pool, share)| PoolShare { pool: pool.clone(), share_ppm: share.0 })
+            .collect(),
         owner: budget.owner.clone(),
         members: budget.members.clone(),
         defaults: has_defaults.then_some(defaults),

@@ -12,7 +12,7 @@ use scheduler_core::unit::{Bytes, GpuCount, Share};
 
 use crate::error::Error;
 use crate::v1;
-use crate::wire::{Wire, label, moment, name, narrow, required, span};
+use crate::wire::{Wire, label, moment, name, narrow, pool_shares, read_pool_shares, required, span};
 
 /// The most bytes of an encoded launch.
 pub const LAUNCH_MAX: usize = 64 * 1024;
@@ -302,6 +302,7 @@ impl Wire for TreeNode {
         v1::TreeNode {
             name: self.name.to_string(),
             share_ppm: self.share.ppm(),
+            pools: pool_shares(&self.pools),
             owner: self.owner.as_ref().map(ToString::to_string),
             members: self.members.iter().map(ToString::to_string).collect(),
             defaults: Some(self.defaults.to_wire()),
@@ -316,6 +317,7 @@ impl Wire for TreeNode {
         Ok(Self {
             name: name("name", &m.name)?,
             share,
+            pools: read_pool_shares(&m.pools)?,
             owner: m.owner.map(|text| name("owner", &text)).transpose()?,
             members: members?,
             defaults: ContractDefaults::from_wire(m.defaults.unwrap_or_default())?,

@@ -1,11 +1,14 @@
 //! One trait for both directions, and the conversions of ids and quantities.
 
+use std::collections::BTreeMap;
+
 use scheduler_core::id::{Label, Name};
 use scheduler_core::principal::AccountName;
 use scheduler_core::unit::{ChargeMillis, Share, Span, Timestamp};
 
 use crate::error::Error;
 use crate::log::v1 as log;
+use crate::v1;
 
 /// A core value with a message of its own.
 pub trait Wire: Sized {
@@ -64,6 +67,14 @@ pub(crate) fn span(field: &'static str, ms: u64) -> Result<Span, Error> {
 
 pub(crate) fn share(field: &'static str, ppm: u32) -> Result<Share, Error> {
     Share::from_ppm(ppm).ok_or_else(|| Error::bad(field, "more than the whole"))
+}
+
+pub(crate) fn pool_shares(of: &BTreeMap<Name, Share>) -> Vec<v1::PoolShare> {
+    of.iter().map(|(pool, share)| v1::PoolShare { pool: pool.to_string(), share_ppm: share.ppm() }).collect()
+}
+
+pub(crate) fn read_pool_shares(of: &[v1::PoolShare]) -> Result<BTreeMap<Name, Share>, Error> {
+    of.iter().map(|one| Ok((name("pools", &one.pool)?, share("pools", one.share_ppm)?))).collect()
 }
 
 pub(crate) fn moment(ms: u64) -> Timestamp {

@@ -25,6 +25,7 @@ const SPECS: u32 = 300;
 /// The tree of the year's `season`: four teams, and some budgets that come and go.
 pub(super) fn tree(season: u32, shares: [u32; 4]) -> TreeNode {
     let node = |text: &str, percent: u32, children: Vec<TreeNode>| TreeNode {
+        pools: Default::default(),
         name: name(text),
         share: Share::from_ppm(percent * 10_000).expect("at most the whole"),
         owner: None,

@@ -479,7 +479,7 @@ fn budgets_are_a_tree_with_its_direction_named() {
 
 BUDGET              OWNER  SHARE  ALLOCATED  CHARGED   USE  HEADROOM  FREE TIER  GOES
 lab                 pi-s    100%      8,547      100  0.80     8,447          0
-├ robotics          pi-s   *30%      8,547      100  0.68     8,447          0  1st
+├ robotics          pi-s    *30%      8,547      100  0.68     8,447          0  1st
 │ ├ sim-rl          pi-s     18%      8,547      100  0.54     8,447          0    1st
 │ └ grasp (closed)  pi-s     12%      8,547      100  0.88     8,447          0    2nd
 └ language          pi-s     50%      8,547      100  0.97     8,447          0  2nd
@@ -530,7 +530,7 @@ share   robotics/grasp  40 %    30 %
 owner   robotics/grasp          ldg
 
 what that does in h100-a:
-BUDGET               SHARE        USE  HEADROOM (GPU-h)  GOES
+BUDGET              SHARE        USE  HEADROOM (GPU-h)  GOES
 robotics/grasp  12% -> 9%       0.88             8,447  1st -> 2nd
 robotics/grasp    - -> 9%  - -> 0.88        - -> 8,447  - -> 2nd
   2 attempts of robotics/grasp past protection (16 GPUs) may be taken by 1 waiting job of science

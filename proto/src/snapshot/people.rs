@@ -19,7 +19,9 @@ use crate::agent::uuid;
 use crate::command::{answer_from_wire, answer_to_wire};
 use crate::error::Error;
 use crate::state::v1 as state;
-use crate::wire::{Wire, account, fixed, label, moment, name, names, narrow, required, share};
+use crate::wire::{
+    Wire, account, fixed, label, moment, name, names, narrow, pool_shares, read_pool_shares, required, share,
+};
 
 pub(super) fn meta(from: &State) -> state::Meta {
     let meta = &from.meta;
@@ -107,10 +109,15 @@ pub(super) fn budget(id: BudgetId, budget: &Budget) -> state::Budget {
         members: budget.members.iter().map(ToString::to_string).collect(),
         defaults: Some(budget.defaults.to_wire()),
         closed: budget.is_closed,
+        pools: pool_shares(&budget.pools),
         was: budget
             .was
             .iter()
-            .map(|was| state::Was { until_ms: was.until.as_millis(), share_ppm: was.share.ppm() })
+            .map(|was| state::Was {
+                until_ms: was.until.as_millis(),
+                share_ppm: was.share.ppm(),
+                pools: pool_shares(&was.pools),
+            })
             .collect(),
     }
 }
@@ -126,6 +133,7 @@ pub(super) fn read_budget(m: state::Budget) -> Result<(BudgetId, Budget), Error>
         members: members?,
         defaults: ContractDefaults::from_wire(m.defaults.unwrap_or_default())?,
         is_closed: m.closed,
+        pools: read_pool_shares(&m.pools)?,
         slices: Vec::new(),
         was: m.was.iter().map(read_was).collect::<Result<_, _>>()?,
     };
@@ -133,7 +141,8 @@ pub(super) fn read_budget(m: state::Budget) -> Result<(BudgetId, Budget), Error>
 }
 
 fn read_was(m: &state::Was) -> Result<Was, Error> {
-    Ok(Was { until: moment(m.until_ms), share: share("was", m.share_ppm)? })
+    let pools = read_pool_shares(&m.pools)?;
+    Ok(Was { until: moment(m.until_ms), share: share("was", m.share_ppm)?, pools })
 }
 
 pub(super) fn principal(name: &Name, principal: &Principal) -> state::Principal {

@@ -252,6 +252,7 @@ pub fn tree() -> TreeNode {
     let leaf = TreeNode {
         name: name("science"),
         share: Share::from_ppm(200_000).unwrap(),
+        pools: BTreeMap::from([(name("h100"), Share::from_ppm(300_000).unwrap())]),
         owner: Some(name("pi")),
         members: BTreeSet::from([name("ada"), name("bob")]),
         defaults: ContractDefaults {
@@ -264,6 +265,7 @@ pub fn tree() -> TreeNode {
     TreeNode {
         name: name("lab"),
         share: Share::WHOLE,
+        pools: BTreeMap::new(),
         owner: None,
         members: BTreeSet::new(),
         defaults: ContractDefaults::default(),

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use super::fit::percent;
 use super::{COUNT_MAX, DEPTH_MAX, MEMBERS_MAX, TreeNode};
 use crate::command::{Code, Rejection};
+use crate::id::Name;
 use crate::unit::Share;
 
 /// The most siblings that a refusal names.
@@ -21,6 +22,15 @@ pub(super) fn check(root: &TreeNode) -> Result<(), Rejection> {
     if root.share != Share::WHOLE {
         let what = format!("the root `{}` has a share of {}", root.name, root.share);
         return Err(Rejection::new(Code::BadTree, what, "the root is all of it", String::from("write 100%")));
+    }
+    if !root.pools.is_empty() {
+        let what = format!("the root `{}` has other shares in pools", root.name);
+        return Err(Rejection::new(
+            Code::BadTree,
+            what,
+            "the root is all of each",
+            String::from("leave them out"),
+        ));
     }
     if root.owner.is_none() {
         let what = format!("the root `{}` has no owner", root.name);
@@ -71,18 +81,32 @@ fn check_below(node: &TreeNode, path: &str, depth: usize, counts: &mut Counts) -
     Ok(())
 }
 
+/// Checks that siblings add up to at most their parent, in general and in each pool in which one has another share.
 fn check_sum(node: &TreeNode, path: &str) -> Result<(), Rejection> {
-    let sum: u64 = node.children.iter().map(|child| u64::from(child.share.ppm())).sum();
+    check_sum_in(node, path, None)?;
+    let pools: BTreeSet<&Name> = node.children.iter().flat_map(|child| child.pools.keys()).collect();
+    pools.into_iter().try_for_each(|pool| check_sum_in(node, path, Some(pool)))
+}
+
+fn check_sum_in(node: &TreeNode, path: &str, pool: Option<&Name>) -> Result<(), Rejection> {
+    let share =
+        |child: &TreeNode| pool.and_then(|pool| child.pools.get(pool)).copied().unwrap_or(child.share);
+    let sum: u64 = node.children.iter().map(|child| u64::from(share(child).ppm())).sum();
     let Some(over) = sum.checked_sub(u64::from(Share::WHOLE.ppm())).filter(|over| *over > 0) else {
         return Ok(());
     };
-    let mut siblings: Vec<String> =
-        node.children.iter().take(NAMED_MAX).map(|child| format!("{} {}", child.name, child.share)).collect();
+    let mut siblings: Vec<String> = node
+        .children
+        .iter()
+        .take(NAMED_MAX)
+        .map(|child| format!("{} {}", child.name, share(child)))
+        .collect();
     if node.children.len() > NAMED_MAX {
         siblings.push(format!("and {} more", node.children.len() - NAMED_MAX));
     }
     let (sum, over) = (percent(sum), percent(over));
-    let what = format!("the budgets below `{path}` add up to {sum}: {}", siblings.join(", "));
+    let place = pool.map_or_else(String::new, |pool| format!(" in pool {pool}"));
+    let what = format!("the budgets below `{path}` add up to {sum}{place}: {}", siblings.join(", "));
     let why = "siblings divide what their parent has";
     Err(Rejection::new(Code::OverWhole, what, why, format!("take {over} away from them")))
 }

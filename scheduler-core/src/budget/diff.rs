@@ -1,6 +1,6 @@
 //! What a tree file would change, one line each.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -51,6 +51,15 @@ pub enum What {
         /// After.
         to: Share,
     },
+    /// Another part of the parent in one pool; none where it has its usual one there.
+    PoolShare {
+        /// Which pool.
+        pool: Name,
+        /// Before.
+        from: Option<Share>,
+        /// After.
+        to: Option<Share>,
+    },
     /// Who edits what is below it.
     Owner {
         /// Before.
@@ -95,6 +104,7 @@ impl What {
             Self::Closed(_) => "closed",
             Self::Renamed { .. } => "name",
             Self::Share { .. } => "share",
+            Self::PoolShare { .. } => "pool-share",
             Self::Owner { .. } => "owner",
             Self::MemberAdded(_) | Self::MemberRemoved(_) => "members",
             Self::DefaultMinRuntime { .. }
@@ -112,6 +122,7 @@ impl What {
             Self::Closed(share) => (of(share), none()),
             Self::Renamed { from, to } => (of(from), of(to)),
             Self::Share { from, to } => (of(from), of(to)),
+            Self::PoolShare { pool, from, to } => (in_pool(pool, *from), in_pool(pool, *to)),
             Self::Owner { from, to } => (person(from.as_ref()), person(to.as_ref())),
             Self::MemberAdded(who) => (none(), of(who)),
             Self::MemberRemoved(who) => (of(who), none()),
@@ -120,6 +131,10 @@ impl What {
             Self::DefaultResumable { from, to } => (yes(*from), yes(*to)),
         }
     }
+}
+
+fn in_pool(pool: &Name, share: Option<Share>) -> String {
+    share.map_or_else(|| format!("as elsewhere in {pool}"), |share| format!("{share} in {pool}"))
 }
 
 fn person(who: Option<&Name>) -> String {
@@ -161,7 +176,7 @@ impl fmt::Display for What {
                 write!(f, "closed, takes no more submissions and lets work finish (share was {from})")
             }
             Self::Renamed { .. } => write!(f, "renamed from {from} to {to}"),
-            Self::Share { .. } => write!(f, "share {from} -> {to}"),
+            Self::Share { .. } | Self::PoolShare { .. } => write!(f, "share {from} -> {to}"),
             Self::Owner { .. } => write!(f, "owner {from} -> {to}"),
             Self::MemberAdded(_) => write!(f, "member {to} added"),
             Self::MemberRemoved(_) => write!(f, "member {from} removed"),
@@ -219,7 +234,7 @@ fn compare(state: &State, id: BudgetId, now: &Budget, file: &TreeNode, changes: 
 
 /// Compares all but name, share and children.
 fn compare_terms(now: &Budget, file: &TreeNode) -> Vec<What> {
-    let mut found = Vec::new();
+    let mut found = pool_shares(&now.pools, &file.pools);
     if now.owner != file.owner {
         found.push(What::Owner { from: now.owner.clone(), to: file.owner.clone() });
     }
@@ -238,9 +253,20 @@ fn compare_terms(now: &Budget, file: &TreeNode) -> Vec<What> {
     found
 }
 
+fn pool_shares(from: &BTreeMap<Name, Share>, to: &BTreeMap<Name, Share>) -> Vec<What> {
+    let pools: BTreeSet<&Name> = from.keys().chain(to.keys()).collect();
+    let change = |pool: &Name| {
+        let (from, to) = (from.get(pool).copied(), to.get(pool).copied());
+        (from != to).then(|| What::PoolShare { pool: pool.clone(), from, to })
+    };
+    pools.into_iter().filter_map(change).collect()
+}
+
 fn open(file: &TreeNode, path: &str, above: BudgetId, changes: &mut Vec<Change>) {
     let budget = String::from(path);
-    changes.push(Change { budget, id: None, above, what: What::Opened(file.share) });
+    changes.push(Change { budget: budget.clone(), id: None, above, what: What::Opened(file.share) });
+    let pools = pool_shares(&BTreeMap::new(), &file.pools);
+    changes.extend(pools.into_iter().map(|what| Change { budget: budget.clone(), id: None, above, what }));
     for child in &file.children {
         open(child, &format!("{path}/{}", child.name), above, changes);
     }

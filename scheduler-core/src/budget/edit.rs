@@ -145,7 +145,7 @@ fn not_allowed(
 
 fn update(state: &mut State, id: BudgetId, file: &TreeNode, when: (Timestamp, Timestamp)) {
     let budget = state.budgets.get_mut(&id).expect("the caller found it or made it");
-    budget.set_share(file.share, when.0, when.1);
+    budget.set_shares(file.share, &file.pools, when);
     budget.owner.clone_from(&file.owner);
     budget.members.clone_from(&file.members);
     budget.defaults = file.defaults.clone();
@@ -185,6 +185,6 @@ fn close(state: &mut State, id: BudgetId, when: (Timestamp, Timestamp)) {
     }
     if let Some(budget) = state.budgets.get_mut(&id) {
         budget.is_closed = true;
-        budget.set_share(Share::default(), when.0, when.1);
+        budget.set_shares(Share::default(), &BTreeMap::new(), when);
     }
 }

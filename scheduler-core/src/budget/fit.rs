@@ -1,5 +1,6 @@
 //! Whether shares and grants of siblings fit into their parent, at every moment from now on.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,7 +8,7 @@ use alloc::vec::Vec;
 use super::lookup::{label, open_children};
 use super::{Budget, Slice};
 use crate::command::{Code, Rejection};
-use crate::id::BudgetId;
+use crate::id::{BudgetId, Name};
 use crate::state::State;
 use crate::unit::{Share, Timestamp};
 
@@ -34,7 +35,21 @@ pub(super) fn check_all(state: &State, now: Timestamp) -> Result<(), Rejection> 
 /// With the moment at which it doesn't fit.
 pub(super) fn check(state: &State, parent: BudgetId, now: Timestamp) -> Result<(), Rejection> {
     let Some(record) = state.budgets.get(&parent) else { return Ok(()) };
-    let own: u64 = open_children(state, record).map(|(_, child)| u64::from(child.share.ppm())).sum();
+    check_in(state, (parent, record), None, now)?;
+    let pools: BTreeSet<&Name> =
+        open_children(state, record).flat_map(|(_, child)| child.pools.keys()).collect();
+    pools.into_iter().try_for_each(|pool| check_in(state, (parent, record), Some(pool), now))
+}
+
+/// The same with the shares of one pool.
+fn check_in(
+    state: &State,
+    (parent, record): (BudgetId, &Budget),
+    pool: Option<&Name>,
+    now: Timestamp,
+) -> Result<(), Rejection> {
+    let share = |child: &Budget| pool.map_or(child.share, |pool| child.own_in(pool));
+    let own: u64 = open_children(state, record).map(|(_, child)| u64::from(share(child).ppm())).sum();
     let with: Vec<(BudgetId, &Budget)> =
         open_children(state, record).filter(|(_, child)| !child.slices.is_empty()).collect();
     let slices = || with.iter().flat_map(|(_, child)| &child.slices);
@@ -46,8 +61,8 @@ pub(super) fn check(state: &State, parent: BudgetId, now: Timestamp) -> Result<(
     for at in moments {
         for (id, child) in &with {
             let (gained, given) = sums(child, at);
-            if given > u64::from(child.share.ppm()) + gained {
-                return Err(gives_too_much(state, *id, child, (given, at)));
+            if given > u64::from(share(child).ppm()) + gained {
+                return Err(gives_too_much(state, *id, (child, share(child)), (given, at)));
             }
         }
         let all = with.iter().map(|(_, child)| sums(child, at));
@@ -69,7 +84,12 @@ fn sums(budget: &Budget, at: Timestamp) -> (u64, u64) {
     })
 }
 
-fn gives_too_much(state: &State, id: BudgetId, child: &Budget, (given, at): (u64, Timestamp)) -> Rejection {
+fn gives_too_much(
+    state: &State,
+    id: BudgetId,
+    (child, share): (&Budget, Share),
+    (given, at): (u64, Timestamp),
+) -> Rejection {
     let name = label(state, id);
     let named: Vec<String> = child
         .slices
@@ -78,12 +98,8 @@ fn gives_too_much(state: &State, id: BudgetId, child: &Budget, (given, at): (u64
         .map(|slice| format!("{} by grant {}", slice.share, slice.grant))
         .take(5)
         .collect();
-    let what = format!(
-        "`{name}` has {} and would give {} at once: {}",
-        child.share,
-        percent(given),
-        named.join(", ")
-    );
+    let what =
+        format!("`{name}` has {} and would give {} at once: {}", share, percent(given), named.join(", "));
     let why = "a budget gives at most what it has, at every moment of the grant";
     let fix = String::from("grant less, or for another time, or end one with `bursar budget grant end ID`");
     Rejection::new(Code::OverWhole, what, why, fix)

@@ -158,12 +158,18 @@ pub fn effective_share(state: &State, id: BudgetId) -> Share {
     budgets.map(|budget| budget.share_at(state.meta.time)).fold(Share::WHOLE, Share::of)
 }
 
-/// Whether a share of zero is on its path, and no grant adds to it now: then its jobs go after everyone else's and can
-/// have no protection.
+/// Whether a share of zero is on its path in every pool, and no grant adds to it now: then its jobs go after everyone
+/// else's and can have no protection.
 #[must_use]
 pub fn is_worth_nothing(state: &State, id: BudgetId) -> bool {
-    let budgets = path(state, id).into_iter().filter_map(|id| state.budgets.get(&id));
-    budgets.map(|budget| budget.share_at(state.meta.time)).any(|share| share.ppm() == 0)
+    let now = state.meta.time;
+    let budgets: Vec<&Budget> = path(state, id).iter().filter_map(|id| state.budgets.get(id)).collect();
+    let has_zero = |of: &dyn Fn(&Budget) -> Share| budgets.iter().any(|budget| of(budget).ppm() == 0);
+    let pools = state.books.pools();
+    if pools.is_empty() {
+        return has_zero(&|budget| budget.share_at(now));
+    }
+    pools.keys().all(|pool| has_zero(&|budget| budget.share_in(pool, now)))
 }
 
 /// Returns the tree of open budgets as a file would say it; none before the founding.
@@ -176,6 +182,7 @@ fn node(state: &State, budget: &Budget) -> TreeNode {
     TreeNode {
         name: budget.name.clone(),
         share: budget.share,
+        pools: budget.pools.clone(),
         owner: budget.owner.clone(),
         members: budget.members.clone(),
         defaults: budget.defaults.clone(),

@@ -21,6 +21,7 @@ fn merge_at(base: &TreeNode, want: &TreeNode, now: &TreeNode, path: &str) -> Res
     let mut merged = TreeNode {
         name: one(&base.name, &want.name, &now.name, path, "name")?.clone(),
         share: *one(&base.share, &want.share, &now.share, path, "share")?,
+        pools: now.pools.clone(),
         owner: one(&base.owner, &want.owner, &now.owner, path, "owner")?.clone(),
         members: now.members.clone(),
         defaults: n.clone(),
@@ -31,6 +32,13 @@ fn merge_at(base: &TreeNode, want: &TreeNode, now: &TreeNode, path: &str) -> Res
     merged.defaults.resumable = *one(&b.resumable, &w.resumable, &n.resumable, path, "default of resumable")?;
     merged.defaults.time_limit =
         *one(&b.time_limit, &w.time_limit, &n.time_limit, path, "default time limit")?;
+    for pool in base.pools.keys().chain(want.pools.keys()) {
+        let (b, w, n) = (base.pools.get(pool), want.pools.get(pool), now.pools.get(pool));
+        match *one(&b, &w, &n, path, &format!("share in {pool}"))? {
+            Some(share) => drop(merged.pools.insert(pool.clone(), *share)),
+            None => drop(merged.pools.remove(pool)),
+        }
+    }
     merged.members.extend(want.members.difference(&base.members).cloned());
     merged.members.retain(|member| want.members.contains(member) || !base.members.contains(member));
     merged.children = children(base, want, now, path)?;

@@ -1,6 +1,6 @@
 //! A budget in state, and in a file.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::id::{BudgetId, GrantId, Name};
@@ -33,6 +33,8 @@ pub struct Budget {
     pub children: BTreeSet<BudgetId>,
     /// The part of the parent it may use.
     pub share: Share,
+    /// Another part of it in these pools.
+    pub pools: BTreeMap<Name, Share>,
     /// The principal who edits what is below it.
     pub owner: Option<Name>,
     /// Principals who may submit here and below.
@@ -48,12 +50,14 @@ pub struct Budget {
 }
 
 /// A share that a budget had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Was {
     /// Up to this moment.
     pub until: Timestamp,
     /// So much of the parent.
     pub share: Share,
+    /// Another part of it in these pools.
+    pub pools: BTreeMap<Name, Share>,
 }
 
 impl Budget {
@@ -65,6 +69,7 @@ impl Budget {
             parent,
             children: BTreeSet::new(),
             share,
+            pools: BTreeMap::new(),
             owner: None,
             members: BTreeSet::new(),
             defaults: ContractDefaults::default(),
@@ -74,30 +79,50 @@ impl Budget {
         }
     }
 
-    /// Gives it another share from `now` on; what it had is known for as long as the window reaches, and no more than
+    /// Gives it other shares from `now` on; what it had is known for as long as the window reaches, and no more than
     /// so many of them.
-    pub fn set_share(&mut self, share: Share, now: Timestamp, oldest: Timestamp) {
+    pub fn set_shares(
+        &mut self,
+        share: Share,
+        pools: &BTreeMap<Name, Share>,
+        (now, oldest): (Timestamp, Timestamp),
+    ) {
         self.was.retain(|was| was.until > oldest);
-        if share == self.share {
+        if share == self.share && *pools == self.pools {
             return;
         }
         if self.was.last().is_none_or(|last| last.until < now) {
             if self.was.len() >= WAS_MAX {
                 self.was.remove(0);
             }
-            self.was.push(Was { until: now, share: self.share });
+            self.was.push(Was { until: now, share: self.share, pools: self.pools.clone() });
         }
         self.share = share;
+        self.pools.clone_from(pools);
     }
 
-    /// Returns the share that held at a moment of the window: its own of that time, with the grants of then.
+    /// Returns its own share in a pool, without grants.
     #[must_use]
-    pub fn share_then(&self, at: Timestamp) -> Share {
-        let own = self.was.iter().find(|was| at < was.until).map_or(self.share, |was| was.share);
+    pub fn own_in(&self, pool: &Name) -> Share {
+        self.pools.get(pool).copied().unwrap_or(self.share)
+    }
+
+    /// Returns its share in a pool at a moment: its own, and what grants add to it and take from it then.
+    #[must_use]
+    pub fn share_in(&self, pool: &Name, at: Timestamp) -> Share {
+        self.with_grants(self.own_in(pool), at)
+    }
+
+    /// Returns the share that held in a pool at a moment of the window: its own of that time, with the grants of then.
+    #[must_use]
+    pub fn share_then(&self, pool: &Name, at: Timestamp) -> Share {
+        let was = self.was.iter().find(|was| at < was.until);
+        let own =
+            was.map_or_else(|| self.own_in(pool), |was| was.pools.get(pool).copied().unwrap_or(was.share));
         self.with_grants(own, at)
     }
 
-    /// Returns its share at a moment: its own, and what grants add to it and take from it then.
+    /// Returns its share at a moment where it has no other in a pool, with the grants of then.
     #[must_use]
     pub fn share_at(&self, at: Timestamp) -> Share {
         self.with_grants(self.share, at)
@@ -147,6 +172,8 @@ pub struct TreeNode {
     pub name: Name,
     /// The part of the parent; the root's is the whole.
     pub share: Share,
+    /// Another part of it in these pools; the root has none.
+    pub pools: BTreeMap<Name, Share>,
     /// The principal who edits what is below it.
     pub owner: Option<Name>,
     /// Principals who may submit here and below.

@@ -65,10 +65,10 @@ pub fn usage(state: &State, now: Timestamp) -> Vec<PoolUsage> {
     }
     let of = |(pool, books): (Name, &PoolBooks)| {
         let capacity = books.capacity(state.meta.settings.window, now);
-        let mut view = View { state, books, now, waiting: &waiting, rows: Vec::new() };
+        let mut view = View { state, pool: &pool, books, now, waiting: &waiting, rows: Vec::new() };
         view.add(ROOT, 0, Share::WHOLE);
-        let gpus = books.installed(now).count;
-        PoolUsage { pool, gpus, capacity, rows: view.rows }
+        let (gpus, rows) = (books.installed(now).count, view.rows);
+        PoolUsage { pool, gpus, capacity, rows }
     };
     pools.into_iter().map(of).collect()
 }
@@ -90,6 +90,7 @@ fn waiting(state: &State) -> BTreeMap<BudgetId, u32> {
 
 struct View<'a> {
     state: &'a State,
+    pool: &'a Name,
     books: &'a PoolBooks,
     now: Timestamp,
     waiting: &'a BTreeMap<BudgetId, u32>,
@@ -102,17 +103,17 @@ impl View<'_> {
         let Some(budget) = self.state.budgets.get(&id) else {
             return 0;
         };
-        let with_grants = budget.share_at(self.now);
+        let with_grants = budget.share_in(self.pool, self.now);
         let share = above.of(with_grants);
         let window = self.state.meta.settings.window;
-        let allocation = self.books.allocation(id, &self.state.budgets, window, self.now);
+        let allocation = self.books.allocation(id, (&self.state.budgets, self.pool), window, self.now);
         let at = self.rows.len();
         self.rows.push(Row {
             id,
             path: label(self.state, id),
             depth,
             share,
-            own: budget.share,
+            own: budget.own_in(self.pool),
             with_grants,
             funded: self.use_of(id, Tier::Funded, allocation),
             free: self.use_of(id, Tier::Free, allocation),

@@ -231,7 +231,8 @@ impl Books {
             budget,
             charged: account.map_or(ChargeMillis::ZERO, |account| account.charged(window, now)),
             set_aside: account.map_or(ChargeMillis::ZERO, |account| account.set_aside(now)),
-            allocation: books.map_or(ChargeMillis::ZERO, |books| books.allocation(budget, tree, window, now)),
+            allocation: books
+                .map_or(ChargeMillis::ZERO, |books| books.allocation(budget, (tree, pool), window, now)),
         }
     }
 

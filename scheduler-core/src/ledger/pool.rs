@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 
 use super::{Account, Curve};
 use crate::budget::Budget;
-use crate::id::BudgetId;
+use crate::id::{BudgetId, Name};
 use crate::spec::Tier;
 use crate::table::Table;
 use crate::unit::{ChargeMillis, GpuCount, GpuMillis, Share, Span, Timestamp};
@@ -122,10 +122,10 @@ impl PoolBooks {
     pub fn worth_between(
         &self,
         budget: BudgetId,
-        tree: &Table<BudgetId, Budget>,
+        (tree, pool): (&Table<BudgetId, Budget>, &Name),
         (from, to): (Timestamp, Timestamp),
     ) -> GpuMillis {
-        gpu_millis(super::worth::between(self, budget, tree, (from, to)) / 1000)
+        gpu_millis(super::worth::between(self, budget, (tree, pool), (from, to)) / 1000)
     }
 
     pub(super) fn in_service_between(&self, from: Timestamp, to: Timestamp) -> u128 {
@@ -203,17 +203,17 @@ impl PoolBooks {
         measured(now) * before / ms(age) + if at > from { measured(at) } else { 0 }
     }
 
-    /// Returns what a budget's share is worth in the window, with each grant over its own time: level by level, rounded
-    /// down. A budget that isn't in the tree is worth nothing.
+    /// Returns what a budget's share in the pool, by name, is worth in the window, with each grant over its own time:
+    /// level by level, rounded down. A budget that isn't in the tree is worth nothing.
     #[must_use]
     pub fn allocation(
         &self,
         budget: BudgetId,
-        tree: &Table<BudgetId, Budget>,
+        (tree, pool): (&Table<BudgetId, Budget>, &Name),
         window: Span,
         now: Timestamp,
     ) -> ChargeMillis {
-        super::worth::allocation(self, budget, tree, window, now)
+        super::worth::allocation(self, budget, (tree, pool), window, now)
     }
 }
 

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::PoolBooks;
 use super::pool::part_of;
 use crate::budget::Budget;
-use crate::id::BudgetId;
+use crate::id::{BudgetId, Name};
 use crate::table::Table;
 use crate::unit::{ChargeMillis, Span, Timestamp};
 
@@ -16,7 +16,7 @@ use crate::unit::{ChargeMillis, Span, Timestamp};
 pub(super) fn allocation(
     books: &PoolBooks,
     budget: BudgetId,
-    tree: &Table<BudgetId, Budget>,
+    (tree, pool): (&Table<BudgetId, Budget>, &Name),
     window: Span,
     now: Timestamp,
 ) -> ChargeMillis {
@@ -31,7 +31,7 @@ pub(super) fn allocation(
     for cut in cuts(changes, from, now) {
         let upto = if cut == now { whole.get() } else { books.capacity_before(cut, window, now) };
         let piece = ChargeMillis::new(upto.saturating_sub(before));
-        worth += path.iter().fold(piece, |part, budget| part_of(part, budget.share_at(from))).get();
+        worth += path.iter().fold(piece, |part, budget| part_of(part, budget.share_in(pool, from))).get();
         (from, before) = (cut, upto);
     }
     ChargeMillis::new(worth)
@@ -42,7 +42,7 @@ pub(super) fn allocation(
 pub(super) fn between(
     books: &PoolBooks,
     budget: BudgetId,
-    tree: &Table<BudgetId, Budget>,
+    (tree, pool): (&Table<BudgetId, Budget>, &Name),
     (mut from, to): (Timestamp, Timestamp),
 ) -> u128 {
     let Some(path) = path(budget, tree) else { return 0 };
@@ -52,7 +52,7 @@ pub(super) fn between(
     let mut worth = 0;
     for cut in cuts(grants.chain(edits), from, to) {
         let piece = ChargeMillis::new(books.in_service_between(from, cut) * 1000);
-        worth += path.iter().fold(piece, |part, budget| part_of(part, budget.share_then(from))).get();
+        worth += path.iter().fold(piece, |part, budget| part_of(part, budget.share_then(pool, from))).get();
         from = cut;
     }
     worth

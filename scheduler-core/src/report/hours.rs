@@ -8,7 +8,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::bill::BillCause;
+use crate::bill::{Bill, BillCause};
 use crate::budget;
 use crate::decision::Basis;
 use crate::id::{AttemptId, AttemptNo, BudgetId, JobId, Name};
@@ -144,16 +144,82 @@ impl Occupancy {
 /// Returns a budget's rows in a pool: each hour of cluster time between two moments, the first and the last cut there.
 /// State has the last window.
 #[must_use]
-pub fn hours(
-    state: &State,
-    pool: &Name,
-    budget: BudgetId,
-    (from, until): (Timestamp, Timestamp),
-) -> Vec<Hour> {
-    let Some(books) = state.books.pool(pool) else { return Vec::new() };
-    let leaves = leaves_below(state, books, budget);
-    let cuts = cuts(from, until);
-    cuts.windows(2).map(|cut| hour(state, (pool, books), (budget, &leaves), (cut[0], cut[1]))).collect()
+pub fn hours(state: &State, pool: &Name, budget: BudgetId, time: (Timestamp, Timestamp)) -> Vec<Hour> {
+    Rows::new(state, pool, time).map_or_else(Vec::new, |rows| rows.of(budget))
+}
+
+/// What preemptions lost, by cause and by how that is known.
+type Lost = BTreeMap<(BillCause, Basis), GpuMillis>;
+
+/// The rows of any budget in one pool and time: what is looked for in all of state is looked for once.
+#[derive(Debug)]
+pub struct Rows<'a> {
+    state: &'a State,
+    pool: &'a Name,
+    books: &'a PoolBooks,
+    /// The moments at which rows begin, and the last one's end.
+    cuts: Vec<Timestamp>,
+    /// For each budget, the leaves below it whose jobs occupied GPUs of the pool, with their tiers.
+    leaves: BTreeMap<BudgetId, Vec<(BudgetId, Tier)>>,
+    /// For each budget and row.
+    lost: BTreeMap<(BudgetId, usize), Lost>,
+}
+
+impl<'a> Rows<'a> {
+    /// Looks through state; none if there is no such pool.
+    #[must_use]
+    pub fn new(state: &'a State, pool: &'a Name, (from, until): (Timestamp, Timestamp)) -> Option<Self> {
+        let books = state.books.pool(pool)?;
+        let cuts = cuts(from, until);
+        let mut leaves: BTreeMap<BudgetId, Vec<(BudgetId, Tier)>> = BTreeMap::new();
+        for class in books.class_curves().keys() {
+            let Class::Occupied { budget: leaf, tier } = *class else { continue };
+            for above in budget::path(state, leaf) {
+                leaves.entry(above).or_default().push((leaf, tier));
+            }
+        }
+        let mut lost: BTreeMap<(BudgetId, usize), Lost> = BTreeMap::new();
+        for (ended_at, bill) in bills(state, pool, (from, until)) {
+            // A row holds what ended behind its beginning, up to its end.
+            let row = cuts.partition_point(|cut| *cut < ended_at).saturating_sub(1);
+            for above in budget::path(state, bill.budget) {
+                add(lost.entry((above, row)).or_default(), bill);
+            }
+        }
+        Some(Self { state, pool, books, cuts, leaves, lost })
+    }
+
+    /// Returns the rows of a budget.
+    #[must_use]
+    pub fn of(&self, budget: BudgetId) -> Vec<Hour> {
+        let hours = self.cuts.windows(2).enumerate();
+        hours.map(|(row, cut)| self.hour(budget, row, (cut[0], cut[1]))).collect()
+    }
+
+    fn hour(&self, budget: BudgetId, row: usize, (from, until): (Timestamp, Timestamp)) -> Hour {
+        let books = self.books;
+        let occupied = |wanted: Tier| {
+            let of = self.leaves.get(&budget).into_iter().flatten().filter(|(_, tier)| *tier == wanted);
+            let time = of.map(|(budget, tier)| {
+                books.time_in_class(Class::Occupied { budget: *budget, tier: *tier }, from, until)
+            });
+            time.fold(GpuMillis::default(), plus)
+        };
+        let capacity = books.capacity_between(from, until);
+        let allocation = books.worth_between(budget, (&self.state.budgets, self.pool), (from, until));
+        let demand = books.demanded(budget, from, until).min(capacity);
+        Hour {
+            from,
+            until,
+            capacity,
+            allocation,
+            demand,
+            owed: allocation.min(demand),
+            delivered: occupied(Tier::Funded),
+            free: occupied(Tier::Free),
+            lost: self.lost.get(&(budget, row)).cloned().unwrap_or_default(),
+        }
+    }
 }
 
 /// Returns the moments at which rows begin, and the last one's end.
@@ -170,64 +236,20 @@ fn cuts(from: Timestamp, until: Timestamp) -> Vec<Timestamp> {
     cuts
 }
 
-/// The leaves whose jobs occupied GPUs of the pool, with their tiers.
-fn leaves_below(state: &State, books: &PoolBooks, budget: BudgetId) -> Vec<(BudgetId, Tier)> {
-    let classes = books.class_curves().keys().filter_map(|class| match class {
-        Class::Occupied { budget, tier } => Some((*budget, *tier)),
-        Class::Idle | Class::Unavailable | Class::Handover | Class::Overhead => None,
-    });
-    classes.filter(|(leaf, _)| budget::path(state, *leaf).contains(&budget)).collect()
-}
-
-fn hour(
-    state: &State,
-    (pool, books): (&Name, &PoolBooks),
-    (budget, leaves): (BudgetId, &[(BudgetId, Tier)]),
+/// Returns the bills of a pool of attempts that ended after `from`, up to `until`.
+fn bills<'a>(
+    state: &'a State,
+    pool: &'a Name,
     (from, until): (Timestamp, Timestamp),
-) -> Hour {
-    let occupied = |wanted: Tier| {
-        let of = leaves.iter().filter(|(_, tier)| *tier == wanted);
-        let time = of.map(|(budget, tier)| {
-            books.time_in_class(Class::Occupied { budget: *budget, tier: *tier }, from, until)
-        });
-        time.fold(GpuMillis::default(), plus)
-    };
-    let capacity = books.capacity_between(from, until);
-    let allocation = books.worth_between(budget, &state.budgets, (from, until));
-    let demand = books.demanded(budget, from, until).min(capacity);
-    Hour {
-        from,
-        until,
-        capacity,
-        allocation,
-        demand,
-        owed: allocation.min(demand),
-        delivered: occupied(Tier::Funded),
-        free: occupied(Tier::Free),
-        lost: lost(state, pool, Some(budget), (from, until)),
-    }
-}
-
-/// Returns what preemptions lost that ended after `from`, up to `until`, in a pool: of a budget and those below it, or
-/// of all.
-fn lost(
-    state: &State,
-    pool: &Name,
-    budget: Option<BudgetId>,
-    (from, until): (Timestamp, Timestamp),
-) -> BTreeMap<(BillCause, Basis), GpuMillis> {
+) -> impl Iterator<Item = (Timestamp, &'a Bill)> {
     let last = AttemptId { job: JobId::new(u32::MAX), no: AttemptNo::new(u16::MAX) };
-    let mut sums: BTreeMap<(BillCause, Basis), GpuMillis> = BTreeMap::new();
-    for ((ended_at, _), bill) in state.bills.range((from, last)..=(until, last)) {
-        let is_meant = *ended_at > from
-            && bill.pool == *pool
-            && budget.is_none_or(|budget| budget::path(state, bill.budget).contains(&budget));
-        if is_meant {
-            let sum = sums.entry((bill.cause, bill.basis)).or_default();
-            *sum = plus(*sum, bill.lost());
-        }
-    }
-    sums
+    let bills = state.bills.range((from, last)..=(until, last));
+    bills.map(|((at, _), bill)| (*at, bill)).filter(move |(at, bill)| *at > from && bill.pool == *pool)
+}
+
+fn add(sums: &mut Lost, bill: &Bill) {
+    let sum = sums.entry((bill.cause, bill.basis)).or_default();
+    *sum = plus(*sum, bill.lost());
 }
 
 /// Returns what a pool's GPUs did between two moments.
@@ -247,8 +269,8 @@ pub fn occupancy(state: &State, pool: &Name, (from, until): (Timestamp, Timestam
         };
         *sum = plus(*sum, time);
     }
-    let lost = lost(state, pool, None, (from, until));
-    sums.lost = lost.values().fold(GpuMillis::default(), |sum, lost| plus(sum, *lost));
+    sums.lost =
+        bills(state, pool, (from, until)).map(|(_, bill)| bill.lost()).fold(GpuMillis::default(), plus);
     sums
 }
 

@@ -22,7 +22,7 @@ pub use dry_run::{DryRun, Expected, dry_run};
 pub use edit::{PoolEdit, RowEdit, Shift, Side, edit};
 pub use empty::{Emptying, Leaving, Order, empty_by, empty_by_order};
 pub use footprint::{Footprint, footprint};
-pub use hours::{Delivery, HOUR, Hour, Occupancy, hours, occupancy};
+pub use hours::{Delivery, HOUR, Hour, Occupancy, Rows, hours, occupancy};
 pub use room::{Largest, Room, Within};
 pub use set_time::{CutShort, PassedOver, passed_over};
 pub use waits::{Wait, WaitBy, WaitKey, Waits, wait, waits};

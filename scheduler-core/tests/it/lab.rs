@@ -121,6 +121,7 @@ impl Lab {
             members: Default::default(),
             defaults: ContractDefaults::default(),
             is_closed: false,
+            pools: Default::default(),
             slices: Vec::new(),
             was: Vec::new(),
         };

@@ -269,6 +269,7 @@ pub fn principal(who: &str) -> AddPrincipal {
 
 pub fn tree() -> TreeNode {
     let leaf = |text: &str, percent: u32| TreeNode {
+        pools: Default::default(),
         name: name(text),
         share: Share::from_ppm(percent * 10_000).expect("at most the whole"),
         owner: None,

@@ -3,7 +3,7 @@
 use proto::v1;
 use scheduler_core::budget::{self, ROOT};
 use scheduler_core::id::{BudgetId, Name};
-use scheduler_core::report::{self, Delivery, Hour};
+use scheduler_core::report::{self, Delivery, Hour, Rows};
 use scheduler_core::state::State;
 use scheduler_core::unit::{GpuMillis, Timestamp};
 
@@ -30,9 +30,10 @@ fn in_pool(
 ) -> v1::PoolDelivery {
     let did = report::occupancy(state, pool, time);
     let mut budgets = Vec::new();
-    match one {
-        Some(id) => budgets.push(of_budget(state, pool, (id, 0), time, true)),
-        None => below(state, pool, (ROOT, 0), time, &mut budgets),
+    match (Rows::new(state, pool, time), one) {
+        (Some(rows), Some(id)) => budgets.push(of_budget(state, &rows, (id, 0), true)),
+        (Some(rows), None) => below(state, &rows, (ROOT, 0), &mut budgets),
+        (None, _) => {}
     }
     v1::PoolDelivery {
         pool: pool.to_string(),
@@ -51,32 +52,25 @@ fn in_pool(
 }
 
 /// Adds a budget and those below it; closed ones that had and wanted nothing are left out.
-fn below(
-    state: &State,
-    pool: &Name,
-    (id, depth): (BudgetId, u32),
-    time: (Timestamp, Timestamp),
-    out: &mut Vec<v1::BudgetDelivery>,
-) {
+fn below(state: &State, rows: &Rows<'_>, (id, depth): (BudgetId, u32), out: &mut Vec<v1::BudgetDelivery>) {
     let Some(record) = state.budgets.get(&id) else { return };
-    let row = of_budget(state, pool, (id, depth), time, false);
+    let row = of_budget(state, rows, (id, depth), false);
     if record.is_closed && row.demand_gpu_ms == 0 && row.delivered_gpu_ms == 0 && row.free_tier_gpu_ms == 0 {
         return;
     }
     out.push(row);
     for child in &record.children {
-        below(state, pool, (*child, depth + 1), time, out);
+        below(state, rows, (*child, depth + 1), out);
     }
 }
 
 fn of_budget(
     state: &State,
-    pool: &Name,
+    rows: &Rows<'_>,
     (id, depth): (BudgetId, u32),
-    time: (Timestamp, Timestamp),
     with_hours: bool,
 ) -> v1::BudgetDelivery {
-    let hours = report::hours(state, pool, id, time);
+    let hours = rows.of(id);
     let sum = Delivery::of(&hours);
     v1::BudgetDelivery {
         budget: budget::label(state, id),

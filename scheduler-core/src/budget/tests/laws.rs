@@ -32,6 +32,7 @@ fn make(level: u8, ppm: u32, is_owned: bool, mins: Option<u64>, mut children: Ve
     TreeNode {
         name: name(&format!("b{level}")),
         share: Share::from_ppm(ppm).expect("a fifth at most"),
+        pools: (0..level % 2).map(|_| (name("p"), Share::from_ppm(ppm / 2).expect("small"))).collect(),
         owner: is_owned.then(|| name("ada")),
         members: (0..level % 3).map(|n| name(&format!("m{n}"))).collect(),
         defaults: ContractDefaults { min_runtime: mins.map(Span::from_mins), ..ContractDefaults::default() },

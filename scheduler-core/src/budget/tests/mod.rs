@@ -3,6 +3,7 @@
 mod changes;
 mod grants;
 mod laws;
+mod pools;
 mod questions;
 mod refusals;
 mod rights;
@@ -29,6 +30,7 @@ fn who(text: &str) -> Actor {
 /// A budget with a share in percent, an owner `pi-<name>` and a member `<name>-member`.
 fn node(level: &str, percent: u32, children: Vec<TreeNode>) -> TreeNode {
     TreeNode {
+        pools: Default::default(),
         name: name(level),
         share: Share::from_ppm(percent * 10_000).expect("at most the whole"),
         owner: Some(name(&std::format!("pi-{level}"))),

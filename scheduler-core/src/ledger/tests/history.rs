@@ -44,6 +44,7 @@ pub fn tree() -> Table<BudgetId, Budget> {
                 members: Default::default(),
                 defaults: ContractDefaults::default(),
                 is_closed: false,
+                pools: Default::default(),
                 slices: Vec::new(),
                 was: Vec::new(),
             };

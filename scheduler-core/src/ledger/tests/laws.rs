@@ -232,7 +232,7 @@ proptest! {
             let Some(books) = history.books.pool(&pool()) else {
                 continue;
             };
-            let worth = |id: u32| books.allocation(BudgetId::new(id), &tree(), window, now).get();
+            let worth = |id: u32| books.allocation(BudgetId::new(id), (&tree(), &pool()), window, now).get();
             prop_assert!(worth(1) + worth(2) <= worth(0));
             prop_assert!(worth(3) + worth(4) <= worth(1));
             let since = books.since().expect("a pool in the books has had GPUs");

@@ -84,7 +84,7 @@ proptest! {
         }
         // Both together are worth what they would be without grants.
         let worth = |tree: &Table<BudgetId, Budget>, id| {
-            books.pool(&pool()).expect("it has GPUs").allocation(id, tree, WINDOW, now).get()
+            books.pool(&pool()).expect("it has GPUs").allocation(id, (tree, &pool()), WINDOW, now).get()
         };
         prop_assert_eq!(worth(&tree, A) + worth(&tree, B), worth(&super::history::tree(), A) + worth(&super::history::tree(), B));
     }
@@ -99,7 +99,7 @@ fn a_grant_counts_as_far_as_its_time_is_in_the_window() {
     let of = |ms: u64| {
         let worth = |id| {
             let books = books.pool(&pool()).expect("it has GPUs");
-            books.allocation(id, &tree, WINDOW, at(ms)).get() / 1_000_000
+            books.allocation(id, (&tree, &pool()), WINDOW, at(ms)).get() / 1_000_000
         };
         (worth(A), worth(B), worth(BudgetId::new(3)))
     };
@@ -117,6 +117,6 @@ fn in_a_young_pool_the_time_before_it_counts_at_its_mean() {
     books.gpus_added(&pool(), GpuCount::new(1000), Class::Idle, START);
     let tree = granted(&[(0, 2_000, 100_000)]);
     let books = books.pool(&pool()).expect("it has GPUs");
-    let worth = |ms| books.allocation(A, &tree, WINDOW, at(ms)).get() / 1_000_000;
+    let worth = |ms| books.allocation(A, (&tree, &pool()), WINDOW, at(ms)).get() / 1_000_000;
     assert_eq!((worth(0), worth(1_000), worth(2_000), worth(5_000)), (6_000, 6_100, 6_200, 6_200));
 }

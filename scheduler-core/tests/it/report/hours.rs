@@ -152,7 +152,7 @@ fn hours_keep_the_shares_and_grants_that_held_in_them() {
     let worth = |path: &str| {
         let books = world.state.books.pool(&name("main")).expect("it has GPUs");
         let window = world.state.meta.settings.window;
-        books.allocation(id(&world, path), &world.state.budgets, window, world.now).get()
+        books.allocation(id(&world, path), (&world.state.budgets, &name("main")), window, world.now).get()
     };
     let week = 7 * 24 * 10_u128 * u128::from(HOUR) * 1000;
     assert_eq!(worth("lang"), week * 6 / 10 + u128::from(HOUR) * 500);

@@ -205,6 +205,7 @@ impl Story {
 
     fn edit(&mut self, reason: &str) {
         let leaf = |text: &str, percent: u32| TreeNode {
+            pools: Default::default(),
             name: name(text),
             share: Share::from_ppm(percent * 10_000).expect("at most the whole"),
             owner: None,
