@@ -302,6 +302,10 @@ impl Wire for Settings {
             free_backoff_max_ms: self.free_backoff_max.as_millis(),
             barren_max: self.barren_max,
             recheck_ms: self.recheck.as_millis(),
+            no_dates: !self.dates,
+            date_margin_ms: self.date_margin.as_millis(),
+            more_dates_ppm: self.more_dates_ppm,
+            short_later: self.short_later,
         }
     }
 
@@ -342,6 +346,10 @@ impl Wire for Settings {
             free_backoff_max: ms(m.free_backoff_max_ms),
             barren_max: m.barren_max,
             recheck: ms(m.recheck_ms),
+            dates: !m.no_dates,
+            date_margin: ms(m.date_margin_ms),
+            more_dates_ppm: m.more_dates_ppm,
+            short_later: m.short_later,
         })
     }
 }

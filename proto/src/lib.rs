@@ -11,6 +11,7 @@
 
 mod agent;
 mod command;
+mod date;
 mod error;
 pub mod json;
 mod plan;

@@ -1,7 +1,11 @@
 //! Plans and their reasons.
 
-use scheduler_core::decision::{Basis, Choice, Dropped, Level, Plan, Price, Right, Start, Take, UseOf, Why};
-use scheduler_core::id::{AttemptId, AttemptNo, BudgetId, Generation, JobId, LogIndex, NodeId, Slot, Term};
+use scheduler_core::decision::{
+    Basis, Choice, DateStep, Dated, Dropped, Level, Plan, Price, Right, Start, Take, UseOf, Why,
+};
+use scheduler_core::id::{
+    AttemptId, AttemptNo, BudgetId, DecisionId, Generation, JobId, LogIndex, NodeId, Slot, Term,
+};
 use scheduler_core::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
 
 use crate::error::Error;
@@ -16,6 +20,7 @@ impl Wire for Plan {
             term: self.term.get(),
             index: self.index.get(),
             decisions: self.decisions.iter().map(Wire::to_wire).collect(),
+            dates: self.dates.iter().map(Wire::to_wire).collect(),
         }
     }
 
@@ -24,6 +29,7 @@ impl Wire for Plan {
             term: Term::new(m.term),
             index: LogIndex::new(m.index),
             decisions: m.decisions.into_iter().map(Start::from_wire).collect::<Result<_, _>>()?,
+            dates: m.dates.into_iter().map(DateStep::from_wire).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -32,28 +38,20 @@ impl Wire for Start {
     type Message = log::Start;
 
     fn to_wire(&self) -> log::Start {
-        let on = self.on.iter().map(|(node, slots)| log::NodeSlots {
-            node: node.get(),
-            slots: slots.iter().map(|slot| u32::from(slot.get())).collect(),
-        });
         log::Start {
             job: self.job.get(),
             attempt: u32::from(self.attempt.get()),
-            on: on.collect(),
+            on: slots_to_wire(&self.on),
             place: self.why.place,
             levels: self.why.levels.iter().map(Wire::to_wire).collect(),
             takes: self.takes.iter().map(Wire::to_wire).collect(),
             choice: self.why.choice.as_ref().map(Wire::to_wire),
+            date: self.why.date.as_ref().map(Wire::to_wire),
         }
     }
 
     fn from_wire(m: log::Start) -> Result<Self, Error> {
-        let mut on = Vec::with_capacity(m.on.len());
-        for part in m.on {
-            let slots: Result<_, _> =
-                part.slots.into_iter().map(|slot| narrow("slots", slot).map(Slot::new)).collect();
-            on.push((NodeId::new(part.node), slots?));
-        }
+        let on = slots_from_wire(m.on)?;
         Ok(Self {
             job: JobId::new(m.job),
             attempt: AttemptNo::new(narrow("attempt", m.attempt)?),
@@ -63,7 +61,46 @@ impl Wire for Start {
                 place: m.place,
                 levels: m.levels.into_iter().map(Level::from_wire).collect::<Result<_, _>>()?,
                 choice: m.choice.map(Choice::from_wire).transpose()?,
+                date: m.date.map(Dated::from_wire).transpose()?,
             },
+        })
+    }
+}
+
+pub(crate) fn slots_to_wire(on: &[(NodeId, Vec<Slot>)]) -> Vec<log::NodeSlots> {
+    let part = |(node, slots): &(NodeId, Vec<Slot>)| log::NodeSlots {
+        node: node.get(),
+        slots: slots.iter().map(|slot| u32::from(slot.get())).collect(),
+    };
+    on.iter().map(part).collect()
+}
+
+pub(crate) fn slots_from_wire(parts: Vec<log::NodeSlots>) -> Result<Vec<(NodeId, Vec<Slot>)>, Error> {
+    let mut on = Vec::with_capacity(parts.len());
+    for part in parts {
+        let slots: Result<_, _> =
+            part.slots.into_iter().map(|slot| narrow("slots", slot).map(Slot::new)).collect();
+        on.push((NodeId::new(part.node), slots?));
+    }
+    Ok(on)
+}
+
+impl Wire for Dated {
+    type Message = log::Dated;
+
+    fn to_wire(&self) -> log::Dated {
+        log::Dated {
+            decision: Some(self.decision.to_wire()),
+            issued_at_ms: self.issued_at.as_millis(),
+            at_ms: self.at.as_millis(),
+        }
+    }
+
+    fn from_wire(m: log::Dated) -> Result<Self, Error> {
+        Ok(Self {
+            decision: DecisionId::from_wire(required("decision", m.decision)?)?,
+            issued_at: moment(m.issued_at_ms),
+            at: moment(m.at_ms),
         })
     }
 }
@@ -100,6 +137,9 @@ impl Wire for Right {
         let kind = match self {
             Self::FreeTier => Kind::FreeTier(log::FreeTier {}),
             Self::Turn => Kind::Turn(log::Turn {}),
+            Self::Claim { date, at } => {
+                Kind::Claim(log::Claim { date: Some(date.to_wire()), at_ms: at.as_millis() })
+            }
             Self::Share { mine, theirs } => {
                 Kind::Share(log::ShareRight { mine: Some(mine.to_wire()), theirs: Some(theirs.to_wire()) })
             }
@@ -112,6 +152,10 @@ impl Wire for Right {
         Ok(match required("right", m.right)? {
             Kind::FreeTier(_) => Self::FreeTier,
             Kind::Turn(_) => Self::Turn,
+            Kind::Claim(claim) => Self::Claim {
+                date: DecisionId::from_wire(required("date", claim.date)?)?,
+                at: moment(claim.at_ms),
+            },
             Kind::Share(share) => Self::Share {
                 mine: UseOf::from_wire(required("mine", share.mine)?)?,
                 theirs: UseOf::from_wire(required("theirs", share.theirs)?)?,
@@ -237,6 +281,10 @@ impl Wire for Dropped {
             Self::NodeFull => log::DropReason::NodeFull,
             Self::VictimChanged => log::DropReason::VictimChanged,
             Self::VictimProtected => log::DropReason::VictimProtected,
+            Self::Reserved => log::DropReason::Reserved,
+            Self::NotDue => log::DropReason::NotDue,
+            Self::DateStands => log::DropReason::DateStands,
+            Self::TooManyDates => log::DropReason::TooManyDates,
         }
     }
 
@@ -251,6 +299,10 @@ impl Wire for Dropped {
             log::DropReason::NodeFull => Ok(Self::NodeFull),
             log::DropReason::VictimChanged => Ok(Self::VictimChanged),
             log::DropReason::VictimProtected => Ok(Self::VictimProtected),
+            log::DropReason::Reserved => Ok(Self::Reserved),
+            log::DropReason::NotDue => Ok(Self::NotDue),
+            log::DropReason::DateStands => Ok(Self::DateStands),
+            log::DropReason::TooManyDates => Ok(Self::TooManyDates),
         }
     }
 }

@@ -56,6 +56,8 @@ pub enum BillCause {
     Turn,
     /// The free tier made way.
     FreeTier,
+    /// The date of a job had come.
+    Claim,
     /// Its node was drained.
     Drain,
     /// An operator, or an owner, wanted it: a drain that cut protection, a requeue of somebody else's job.

@@ -2,7 +2,10 @@
 
 use alloc::vec::Vec;
 
-use crate::id::{AttemptId, AttemptNo, BudgetId, Generation, JobId, LogIndex, NodeId, Slot, Term};
+use crate::date::{Promise, Trouble};
+use crate::id::{
+    AttemptId, AttemptNo, BudgetId, DecisionId, Generation, JobId, LogIndex, Name, NodeId, Slot, Term,
+};
 use crate::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
 
 /// Decisions made from one view of state; adopted one by one after being checked again.
@@ -14,6 +17,8 @@ pub struct Plan {
     pub index: LogIndex,
     /// In order; at most [`Plan::DECISIONS_MAX`].
     pub decisions: Vec<Start>,
+    /// What becomes of dates, in order; at most [`Plan::DATES_MAX`]. They are numbered after the decisions.
+    pub dates: Vec<DateStep>,
 }
 
 impl Plan {
@@ -23,6 +28,47 @@ impl Plan {
     /// Of these the most that take somebody: each of them looks at the whole pool again, and the leader's next plan
     /// goes on where this one ends.
     pub const TAKING_MAX: usize = 32;
+
+    /// The most steps of dates of one entry.
+    pub const DATES_MAX: usize = 256;
+
+    /// Whether it decides nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.decisions.is_empty() && self.dates.is_empty()
+    }
+}
+
+/// What becomes of the date of one job in one pool.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DateStep {
+    /// How many of the plan's decisions come before it.
+    pub after: u16,
+    /// Whose date.
+    pub job: JobId,
+    /// In which pool.
+    pub pool: Name,
+    /// What becomes of it.
+    pub step: Step,
+}
+
+/// What becomes of a date.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// The job gets one.
+    Issue(Promise),
+    /// A node of it is no good any more: it moves.
+    Move {
+        /// To what.
+        to: Promise,
+        /// Because of what.
+        trouble: Trouble,
+    },
+    /// A node of it is no good any more, and there are no others for it.
+    Drop {
+        /// Because of what.
+        trouble: Trouble,
+    },
 }
 
 /// The decision to start a job, and to take what it lacks: one decision, adopted whole or not.
@@ -49,6 +95,19 @@ pub struct Why {
     pub levels: Vec<Level>,
     /// How its victims were chosen, if it takes any.
     pub choice: Option<Choice>,
+    /// The date that it had, if it had one.
+    pub date: Option<Dated>,
+}
+
+/// The date of a job that starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Dated {
+    /// The decision that issued it.
+    pub decision: DecisionId,
+    /// When it was issued.
+    pub issued_at: Timestamp,
+    /// What it was in the end.
+    pub at: Timestamp,
 }
 
 /// How the victims of a decision were chosen.
@@ -93,6 +152,13 @@ pub enum Right {
         mine: UseOf,
         /// The side of the attempt that gives way.
         theirs: UseOf,
+    },
+    /// It is past its protection, on a node of the taker's date, which has come.
+    Claim {
+        /// The decision that issued the date.
+        date: DecisionId,
+        /// The date.
+        at: Timestamp,
     },
 }
 
@@ -190,4 +256,12 @@ pub enum Dropped {
     VictimChanged,
     /// An attempt that was to give way is protected.
     VictimProtected,
+    /// It would not be over before the date of another job that the GPUs, cores or memory are reserved for.
+    Reserved,
+    /// A claim without a date that has come, or on other nodes than the date's.
+    NotDue,
+    /// The job has a date already, which nothing is wrong with; or it has none.
+    DateStands,
+    /// There are as many dates as there may be.
+    TooManyDates,
 }

@@ -26,6 +26,7 @@ impl State {
             part(&self.bills),
             part(&self.requests),
             part(&self.strays),
+            part(&self.dates),
             part(&self.line),
             part(&self.ended),
             part(&self.results),

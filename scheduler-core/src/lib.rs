@@ -23,6 +23,7 @@ pub mod bill;
 pub mod budget;
 pub mod cluster_time;
 pub mod command;
+pub mod date;
 pub mod decision;
 mod digest;
 pub mod explain;

@@ -23,6 +23,15 @@ pub struct Settings {
     pub rank_grace: Span,
     /// By how much the taker's use must be below the other side's, in parts per million of allocation.
     pub margin_ppm: u32,
+    /// Whether the job that is first in order gets a date if it cannot be placed.
+    pub dates: bool,
+    /// How long after the issue of a date a budget within the margin keeps what is past its protection; at most the cap.
+    pub date_margin: Span,
+    /// Up to which part of a pool's GPUs jobs that are not first get dates too, in parts per million; zero for the first
+    /// alone.
+    pub more_dates_ppm: u32,
+    /// Whether later attempts are protected only until they could save once more.
+    pub short_later: bool,
     /// What a restart is taken to cost until the job's own were measured.
     pub restart_guess: Span,
     /// How long a free-tier job is not tried after preemptions: this, doubled for each of them, at most
@@ -88,6 +97,10 @@ impl Default for Settings {
             cancel_grace: Span::from_secs(30),
             rank_grace: Span::from_secs(10),
             margin_ppm: 100_000,
+            dates: true,
+            date_margin: Span::from_hours(2),
+            more_dates_ppm: 0,
+            short_later: false,
             restart_guess: Span::from_mins(5),
             free_backoff: Span::from_mins(1),
             free_backoff_max: Span::from_hours(2),
@@ -114,5 +127,13 @@ impl Default for Settings {
             array_tasks_max: 20_000_000,
             allow_simulated: false,
         }
+    }
+}
+
+impl Settings {
+    /// Returns the longest time that anybody who leaves may take for it.
+    #[must_use]
+    pub fn longest_grace(&self) -> Span {
+        self.grace_max.max(self.cancel_grace).max(self.rank_grace).max(self.free_grace)
     }
 }

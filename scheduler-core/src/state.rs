@@ -9,6 +9,7 @@ use crate::array::JobArray;
 use crate::bill::Bill;
 use crate::budget::{Budget, Grant, TimedEdit};
 use crate::command::Remembered;
+use crate::date::Date;
 use crate::decision::Record;
 use crate::id::{
     AttemptId, BudgetId, ClusterId, DecisionId, EditId, Epoch, GrantId, JobId, LogIndex, Name, NodeId, Rank,
@@ -58,6 +59,8 @@ pub struct State {
     pub requests: Table<RequestId, Remembered>,
     /// Processes that a node reported and nobody placed: their stop is ordered until they are gone.
     pub strays: Table<(NodeId, AttemptId, Rank), Stray>,
+    /// Promised starts of waiting jobs, by job and pool.
+    pub dates: Table<(JobId, Name), Date, Boxed>,
     /// Index: the jobs that wait, in line within each budget and tier.
     pub line: Table<InLine, ()>,
     /// Index: ended jobs whose GPUs are all free, by the moment from which they are only kept to be looked at.

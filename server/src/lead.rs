@@ -171,14 +171,15 @@ impl Shell {
     /// Plans on a thread of its own; one that fails answers with an empty plan.
     fn plan(&self, view: Box<State>, links: Links, term: Term) {
         let (shared, inbox) = (Arc::clone(&self.shared), self.inbox.clone());
-        let empty = Plan { term, index: view.meta.index, decisions: Vec::new() };
+        let empty = Plan { term, index: view.meta.index, decisions: Vec::new(), dates: Vec::new() };
         let at = now(&shared, &view);
         tokio::spawn(async move {
             let begun = Moment::now();
             let planned = tokio::task::spawn_blocking(move || plan::plan(&view, &links, at, term)).await;
             let plan = planned.unwrap_or(empty);
             let took = begun.elapsed().as_millis();
-            let said = format!("{} starts, took {took} ms", plan.decisions.len());
+            let said =
+                format!("{} starts and {} dates, took {took} ms", plan.decisions.len(), plan.dates.len());
             shared.last_plan.send_replace(Some((at, said)));
             // The loop ended: a plan of that term is worth nothing.
             let _ = inbox.send(Event::Planned(plan)).await;

@@ -54,6 +54,10 @@ fn place(on: &PlacedOn) -> String {
 }
 
 fn start(plan: &PlanJobReply, look: &Look, now: u64) -> String {
+    if let Some(date) = plan.date.as_ref().filter(|_| !plan.starts) {
+        let (at, by) = (look.zone.short(date.date_at, now), look.zone.short(date.go_by_at, now));
+        return format!("by {by} (its date is {at}), unless {}", date.unless.join(" or "));
+    }
     match (plan.starts, plan.earliest_at) {
         (true, _) if plan.victims.is_empty() => "as soon as the scheduler looks".into(),
         (true, _) => "once those have saved and left".into(),

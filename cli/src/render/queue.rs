@@ -78,7 +78,7 @@ fn rows_in(view: &QueueView, look: &Look, widths: [usize; 4]) -> String {
             if is_free { "free tier".into() } else { size(widths[2], &levels(row)) },
             if is_free { "-".into() } else { headroom },
             duration::wait(now.saturating_sub(row.waiting_since_at)),
-            size(widths[3], &what(row)),
+            size(widths[3], &what(row, look, now)),
         ];
         if look.is_wide {
             cells.insert(3, row.user.clone());
@@ -99,9 +99,9 @@ fn number(row: &QueueRow) -> String {
 }
 
 /// Returns why a job is there; of an array where its tasks are.
-fn what(row: &QueueRow) -> String {
-    match &row.tasks {
-        Some(tasks) => {
+fn what(row: &QueueRow, look: &Look, now: u64) -> String {
+    match (&row.tasks, row.date_at) {
+        (Some(tasks), _) => {
             let of = |states: &[&str]| -> u32 {
                 let meant = tasks.states.iter().filter(|part| states.contains(&part.state.as_str()));
                 meant.map(|part| part.tasks).sum()
@@ -114,7 +114,10 @@ fn what(row: &QueueRow) -> String {
             let told = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}"));
             told.collect::<Vec<_>>().join(", ")
         }
-        None => words::reason(&row.reason),
+        (None, Some(at)) if row.reason == "waiting.protection" => {
+            format!("date {}", look.zone.short(at, now))
+        }
+        (None, _) => words::reason(&row.reason),
     }
 }
 

@@ -80,6 +80,7 @@ pub fn reason(token: &str) -> String {
         "waiting.order" => "others go first".into(),
         "waiting.capacity" => "nodes are away".into(),
         "waiting.protection" => "GPUs are protected".into(),
+        "waiting.reserved" => "reserved for others".into(),
         "waiting.shape" => "GPUs in wrong places".into(),
         "waiting.idle" => "none idle".into(),
         "waiting.leader" => "no leader".into(),

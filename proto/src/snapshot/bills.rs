@@ -69,6 +69,7 @@ fn cause(cause: BillCause) -> state::BillCause {
         BillCause::FreeTier => state::BillCause::FreeTier,
         BillCause::Drain => state::BillCause::Drain,
         BillCause::Operator => state::BillCause::Operator,
+        BillCause::Claim => state::BillCause::Claim,
     }
 }
 
@@ -80,5 +81,6 @@ fn read_cause(m: state::BillCause) -> Result<BillCause, Error> {
         state::BillCause::FreeTier => BillCause::FreeTier,
         state::BillCause::Drain => BillCause::Drain,
         state::BillCause::Operator => BillCause::Operator,
+        state::BillCause::Claim => BillCause::Claim,
     })
 }

@@ -10,6 +10,7 @@ mod arrays;
 mod attempts;
 mod bills;
 mod books;
+mod dates;
 mod edits;
 mod grants;
 mod jobs;

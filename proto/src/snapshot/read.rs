@@ -12,7 +12,7 @@ use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
 use scheduler_core::table::{Store, Table};
 
-use super::{FORMAT, arrays, attempts, bills, books, edits, grants, jobs, people};
+use super::{FORMAT, arrays, attempts, bills, books, dates, edits, grants, jobs, people};
 use crate::error;
 use crate::state::v1::record::Record as Kind;
 use crate::state::v1::{Record, Trailer};
@@ -198,6 +198,7 @@ impl Building {
             Kind::Bill(m) => put(&mut state.bills, bills::read_bill(m)?)?,
             Kind::Request(m) => put(&mut state.requests, people::read_request(m)?)?,
             Kind::Stray(m) => put(&mut state.strays, jobs::read_stray(m)?)?,
+            Kind::Date(m) => put(&mut state.dates, dates::read_date(m)?)?,
             Kind::InLine(m) => put(&mut state.line, (jobs::read_in_line(m)?, ()))?,
             Kind::Ended(m) => put(&mut state.ended, (jobs::read_ended_job(&m), ()))?,
             Kind::Result(m) => {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use prost::Message;
 use scheduler_core::state::State;
 
-use super::{FORMAT, arrays, attempts, bills, books, edits, grants, jobs, people};
+use super::{FORMAT, arrays, attempts, bills, books, dates, edits, grants, jobs, people};
 use crate::state::v1::record::Record as Kind;
 use crate::state::v1::{Header, Record, Trailer};
 
@@ -56,6 +56,7 @@ pub fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
     state.bills.iter().try_for_each(|(key, bill)| sink.put(Kind::Bill(bills::bill(*key, bill))))?;
     state.requests.iter().try_for_each(|(id, value)| sink.put(Kind::Request(people::request(id, value))))?;
     state.strays.iter().try_for_each(|(id, value)| sink.put(Kind::Stray(jobs::stray(*id, value))))?;
+    state.dates.iter().try_for_each(|(key, value)| sink.put(Kind::Date(dates::date(key, value))))?;
     state.line.keys().try_for_each(|id| sink.put(Kind::InLine(jobs::in_line(id))))?;
     state.ended.keys().try_for_each(|id| sink.put(Kind::Ended(jobs::ended_job(*id))))?;
     // Their index by end follows from them; who waits for whom follows from the jobs.

@@ -3,6 +3,7 @@
 use scheduler_core::array::{Indexes, JobArray, Task};
 use scheduler_core::bill::{Bill, BillCause, Restart};
 use scheduler_core::budget::{Became, Edited, Ended as GrantEnded, Grant, ROOT, TimedEdit, Trees};
+use scheduler_core::date::{Date, Move};
 use scheduler_core::decision::{Basis, Record};
 use scheduler_core::id::{
     AttemptId, AttemptNo, DecisionId, EditId, Generation, GrantId, JobId, Label, LogIndex, NodeId, Rank,
@@ -18,7 +19,7 @@ use scheduler_core::state::{State, Timer};
 use scheduler_core::unit::{ChargeMillis, Share, Span, Timestamp};
 
 use crate::history::history;
-use crate::sample::{name, price, rights, settings, taking, tree};
+use crate::sample::{name, price, promise, rights, settings, taking, tree, troubles};
 
 fn at(ms: u64) -> Timestamp {
     Timestamp::from_millis(ms)
@@ -40,6 +41,7 @@ pub fn everything() -> State {
     results(&mut state);
     grants(&mut state);
     edits(&mut state);
+    dates(&mut state);
     let record = |start| Record { at: at(5), made_at: LogIndex::new(76), term: Term::new(2), start };
     state.decisions.insert(decision(0), record(taking(None)));
     let timers = [
@@ -53,6 +55,15 @@ pub fn everything() -> State {
         state.timers.insert((at(9_000), timer), ());
     }
     state
+}
+
+fn dates(state: &mut State) {
+    let moves = troubles().map(|trouble| Move { at: at(81), from: at(82), to: at(83), trouble });
+    for (job, moves) in [(500, moves.to_vec()), (501, Vec::new())] {
+        let moved = u32::try_from(moves.len()).unwrap();
+        let date = Date { issued_at: at(80), decision: decision(4), promise: promise(), moved, moves };
+        state.dates.insert((JobId::new(job), name("main")), date);
+    }
 }
 
 fn nodes(state: &mut State) {
@@ -136,7 +147,12 @@ fn stops() -> Vec<Stop> {
         price: price(basis, saved_at),
         considered: 5,
     };
-    let bases = [(Basis::Reported, Some(at(8))), (Basis::Declared, None), (Basis::Unknown, None)];
+    let bases = [
+        (Basis::Reported, Some(at(8))),
+        (Basis::Declared, None),
+        (Basis::Unknown, None),
+        (Basis::Unknown, None),
+    ];
     let taken = rights().into_iter().zip(bases).map(|(right, (basis, saved))| taken(right, basis, saved));
     let who = || (name("ceo"), "so".to_owned());
     let (drainer, canceller, requeuer) = (who(), who(), who());
@@ -294,8 +310,14 @@ fn results(state: &mut State) {
 }
 
 fn bills(state: &mut State) {
-    let causes =
-        [BillCause::Share, BillCause::Turn, BillCause::FreeTier, BillCause::Drain, BillCause::Operator];
+    let causes = [
+        BillCause::Share,
+        BillCause::Turn,
+        BillCause::FreeTier,
+        BillCause::Drain,
+        BillCause::Operator,
+        BillCause::Claim,
+    ];
     let restarts =
         [Restart::Expected(Span::from_millis(40)), Restart::Measured(Span::from_millis(41)), Restart::None];
     let wasted = [None, Some(true), Some(false)];

@@ -11,10 +11,14 @@ use scheduler_core::command::{
     Found, GrantShare, IssueJoinToken, JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime,
     Saved, SetNode, SetTime, Submit, TimeSource,
 };
-use scheduler_core::decision::{Basis, Choice, Dropped, Level, Plan, Price, Right, Start, Take, UseOf, Why};
+use scheduler_core::date::{Awaited, How, Promise, Trouble, What};
+use scheduler_core::decision::{
+    Basis, Choice, DateStep, Dated, Dropped, Level, Plan, Price, Right, Start, Step, Take, UseOf, Why,
+};
 use scheduler_core::id::{
-    AttemptId, AttemptNo, BodyHash, BudgetId, ClusterId, EditId, Epoch, Generation, GpuUuid, GrantId, JobId,
-    Label, LogIndex, Name, NodeId, Rank, ReplicaId, RequestId, Revision, Slot, SpecHash, Term, TokenHash,
+    AttemptId, AttemptNo, BodyHash, BudgetId, ClusterId, DecisionId, EditId, Epoch, Generation, GpuUuid,
+    GrantId, JobId, Label, LogIndex, Name, NodeId, Rank, ReplicaId, RequestId, Revision, Slot, SpecHash,
+    Term, TokenHash,
 };
 use scheduler_core::job::Exit;
 use scheduler_core::node::{Facts, GpuFacts, Urgency};
@@ -185,6 +189,10 @@ pub fn settings() -> Settings {
         free_backoff_max: Span::from_millis(62),
         barren_max: 63,
         recheck: Span::from_millis(64),
+        dates: false,
+        date_margin: Span::from_millis(82),
+        more_dates_ppm: 83,
+        short_later: true,
         beat: Span::from_millis(65),
         silent_after: Span::from_millis(66),
         unreachable_after: Span::from_millis(67),
@@ -326,8 +334,50 @@ pub fn use_of(charged: u128) -> UseOf {
     }
 }
 
-pub fn rights() -> [Right; 3] {
-    [Right::FreeTier, Right::Turn, Right::Share { mine: use_of(3), theirs: use_of(4) }]
+pub fn rights() -> [Right; 4] {
+    [
+        Right::FreeTier,
+        Right::Turn,
+        Right::Share { mine: use_of(3), theirs: use_of(4) },
+        Right::Claim { date: decision_id(), at: Timestamp::from_millis(78) },
+    ]
+}
+
+fn decision_id() -> DecisionId {
+    DecisionId { index: LogIndex::new(98), n: 3 }
+}
+
+/// What is promised, with each way in which GPUs come free.
+pub fn promise() -> Promise {
+    let hows = [How::Takeable, How::Leaves, How::Protection, How::Margin, How::Cap, How::EarlierDate];
+    let awaited = |(no, how): (u16, How)| Awaited {
+        attempt: attempt(no),
+        gpus: u32::from(no) + 1,
+        free_at: Timestamp::from_millis(80 + u64::from(no)),
+        how,
+    };
+    Promise {
+        at: Timestamp::from_millis(79),
+        until: Timestamp::from_millis(99),
+        on: vec![(NodeId::new(3), vec![Slot::new(1)]), (NodeId::new(4), vec![Slot::new(2)])],
+        awaits: (1..).zip(hows).map(awaited).collect(),
+    }
+}
+
+/// Each kind of trouble.
+pub fn troubles() -> [Trouble; 5] {
+    [What::Unreachable, What::Cordoned, What::Draining, What::Backoff, What::GpuGone]
+        .map(|what| Trouble { node: NodeId::new(3), what })
+}
+
+fn date_steps() -> Vec<DateStep> {
+    let step = |step| DateStep { after: 1, job: JobId::new(4191), pool: name("main"), step };
+    let mut steps = vec![step(Step::Issue(promise()))];
+    for trouble in troubles() {
+        steps.push(step(Step::Move { to: promise(), trouble }));
+        steps.push(step(Step::Drop { trouble }));
+    }
+    steps
 }
 
 pub fn price(basis: Basis, saved_at: Option<Timestamp>) -> Price {
@@ -343,7 +393,12 @@ pub fn price(basis: Basis, saved_at: Option<Timestamp>) -> Price {
 
 fn takes() -> Vec<Take> {
     let saved_at = Some(Timestamp::from_millis(70));
-    let bases = [(Basis::Reported, saved_at), (Basis::Declared, None), (Basis::Unknown, None)];
+    let bases = [
+        (Basis::Reported, saved_at),
+        (Basis::Declared, None),
+        (Basis::Unknown, None),
+        (Basis::Unknown, None),
+    ];
     let take = |((no, right), (basis, saved_at))| Take {
         attempt: attempt(no),
         generation: Generation::new(5),
@@ -368,11 +423,13 @@ fn plan() -> Plan {
                     place: 2,
                     levels: vec![Level { chosen: use_of(1), next: Some(use_of(2)) }],
                     choice: None,
+                    date: None,
                 },
             },
             taking(Some((attempt(9), price(Basis::Declared, None)))),
             taking(None),
         ],
+        dates: date_steps(),
     }
 }
 
@@ -387,6 +444,11 @@ pub fn taking(runner_up: Option<(AttemptId, Price)>) -> Start {
             place: 1,
             levels: vec![Level { chosen: use_of(1), next: None }],
             choice: Some(Choice { lacked: 20, freed: 24, considered: 5, runner_up }),
+            date: runner_up.map(|_| Dated {
+                decision: decision_id(),
+                issued_at: Timestamp::from_millis(75),
+                at: Timestamp::from_millis(76),
+            }),
         },
     }
 }
@@ -401,6 +463,10 @@ pub fn answers() -> Vec<Answer> {
         Dropped::NodeFull,
         Dropped::VictimChanged,
         Dropped::VictimProtected,
+        Dropped::Reserved,
+        Dropped::NotDue,
+        Dropped::DateStands,
+        Dropped::TooManyDates,
     ];
     let dropped = drops.into_iter().enumerate().map(|(n, why)| (u16::try_from(n).unwrap(), why)).collect();
     let mut answers = vec![

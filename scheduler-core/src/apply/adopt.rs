@@ -5,12 +5,16 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::adopt_dates::Steps;
 use super::context::Context;
 use crate::command::{Answer, Code, Outcome, Rejection};
+use crate::date::Promise;
 use crate::decision::{Dropped, Plan, Record, Right, Start, Take};
-use crate::id::{AttemptNo, DecisionId, NodeId, Slot};
+use crate::id::{AttemptNo, DecisionId, JobId, Name, NodeId, Slot};
 use crate::job::{Attempt, Job, Phase};
+use crate::lifecycle::reserve::{self, Stay};
 use crate::lifecycle::{leaving, need, place, retain};
+use crate::mutant::{self, Mutant};
 use crate::node::Node;
 use crate::spec::{Shape, Tier};
 use crate::state::State;
@@ -21,7 +25,9 @@ pub(super) fn adopt(state: &mut State, cx: &Context<'_>, plan: &Plan) -> Answer 
     check_plan(state, plan)?;
     let mut adopted = 0u32;
     let mut dropped = Vec::new();
+    let mut dates = Steps::of(plan);
     for (n, start) in (0u16..).zip(&plan.decisions) {
+        dates.up_to(state, cx, n, &mut dropped);
         match check(state, start, cx.now) {
             Ok(()) => {
                 let record =
@@ -32,6 +38,7 @@ pub(super) fn adopt(state: &mut State, cx: &Context<'_>, plan: &Plan) -> Answer 
             Err(why) => dropped.push((n, why)),
         }
     }
+    dates.up_to(state, cx, u16::MAX, &mut dropped);
     retain::decisions(state);
     Ok(Outcome::Adopted { adopted, dropped })
 }
@@ -53,9 +60,10 @@ fn check_plan(state: &State, plan: &Plan) -> Result<(), Rejection> {
             String::from("`bursar cluster status` says why; `bursar cluster safe-mode end --reason …`"),
         ));
     }
-    if plan.decisions.len() > Plan::DECISIONS_MAX {
-        let what = format!("a plan of {} decisions", plan.decisions.len());
-        let fix = format!("at most {} an entry", Plan::DECISIONS_MAX);
+    if plan.decisions.len() > Plan::DECISIONS_MAX || plan.dates.len() > Plan::DATES_MAX {
+        let (starts, dates) = (plan.decisions.len(), plan.dates.len());
+        let what = format!("a plan of {starts} decisions and {dates} steps of dates");
+        let fix = format!("at most {} and {} an entry", Plan::DECISIONS_MAX, Plan::DATES_MAX);
         return Err(Rejection::new(Code::BadSpec, what, "", fix));
     }
     Ok(())
@@ -77,8 +85,7 @@ fn check(state: &State, start: &Start, now: Timestamp) -> Result<(), Dropped> {
     }
     check_takes(state, job, start, now)?;
     let latest_go = leaving::latest_go(state, start, now);
-    let over_by =
-        latest_go.plus(state.meta.settings.start_limit).plus(place::protection(state, start.job, job));
+    let over_by = reserve::certain(state, start.job, job).map(|certain| latest_go.plus(certain));
     let mut seen = BTreeSet::new();
     let mut pool = None;
     for (id, slots) in &start.on {
@@ -86,17 +93,25 @@ fn check(state: &State, start: &Start, now: Timestamp) -> Result<(), Dropped> {
         if !seen.insert(*id) || *pool.get_or_insert(&node.pool) != &node.pool {
             return Err(Dropped::WrongShape);
         }
-        if !node.takes_work() || !is_over_before_drain(node, job, over_by) {
+        if !node.takes_work() || !is_over_before_drain(node, over_by) {
             return Err(Dropped::NodeNotReady);
         }
         check_node(state, (start, job), (*id, node), slots)?;
+        if let Some(until) = over_by {
+            let stay = Stay { job: start.job, need: need::need(shape, node), from: Timestamp::ZERO, until };
+            check_dates(state, (*id, node), slots, &stay)?;
+        }
     }
-    check_together(state, start, shape)
+    check_together(state, &start.on, shape)
 }
 
 /// Checks what the shape asks of all nodes together: GPUs of one type, and one group of a level.
-fn check_together(state: &State, start: &Start, shape: &Shape) -> Result<(), Dropped> {
-    let nodes = start.on.iter().filter_map(|(id, slots)| Some((state.nodes.get(id)?, slots)));
+pub(super) fn check_together(
+    state: &State,
+    on: &[(NodeId, Vec<Slot>)],
+    shape: &Shape,
+) -> Result<(), Dropped> {
+    let nodes = on.iter().filter_map(|(id, slots)| Some((state.nodes.get(id)?, slots)));
     let gpus = nodes
         .clone()
         .flat_map(|(node, slots)| slots.iter().filter_map(|slot| node.gpus.get(usize::from(slot.get()))));
@@ -109,6 +124,22 @@ fn check_together(state: &State, start: &Start, shape: &Shape) -> Result<(), Dro
         Some(first) if groups.all(|group| group == Some(first)) => Ok(()),
         Some(_) | None => Err(Dropped::WrongShape),
     }
+}
+
+/// Checks that no date is in the way.
+fn check_dates(
+    state: &State,
+    (id, node): (NodeId, &Node),
+    slots: &[Slot],
+    stay: &Stay,
+) -> Result<(), Dropped> {
+    if state.dates.is_empty() || mutant::is(Mutant::BackfillAnything) {
+        return Ok(());
+    }
+    let reserved = reserve::on_node(state, id, node);
+    let is_kept =
+        slots.iter().all(|slot| reserved.lets(*slot, stay)) && reserved.has_room(reserve::whole(node), stay);
+    if is_kept { Ok(()) } else { Err(Dropped::Reserved) }
 }
 
 /// Checks the attempts that are to give way: each is still what was judged, has no protection, and has a GPU that the
@@ -124,6 +155,9 @@ fn check_takes(state: &State, job: &Job, start: &Start, now: Timestamp) -> Resul
         if attempt.is_protected(now) {
             return Err(Dropped::VictimProtected);
         }
+        if let Right::Claim { date, .. } = take.right {
+            check_claim(state, (start.job, &attempt.pool), date, attempt, now)?;
+        }
         let gives = |(node, slots): &(NodeId, Vec<Slot>)| {
             slots.iter().any(|slot| attempt.placement_of(*node, *slot).is_some())
         };
@@ -134,6 +168,20 @@ fn check_takes(state: &State, job: &Job, start: &Start, now: Timestamp) -> Resul
     Ok(())
 }
 
+/// Checks that a date gives the right to take an attempt: it has come, and the attempt is on one of its nodes.
+fn check_claim(
+    state: &State,
+    (job, pool): (JobId, &Name),
+    decision: DecisionId,
+    attempt: &Attempt,
+    now: Timestamp,
+) -> Result<(), Dropped> {
+    let date = state.dates.get(&(job, pool.clone())).filter(|date| date.decision == decision);
+    let is_on = |promise: &Promise| attempt.placements.iter().any(|p| promise.slots_on(p.node).is_some());
+    let gives_right = date.is_some_and(|date| date.promise.at <= now && is_on(&date.promise));
+    if gives_right { Ok(()) } else { Err(Dropped::NotDue) }
+}
+
 /// Whether an attempt is one of those that the right is about.
 fn is_of_right(state: &State, job: &Job, take: &Take) -> bool {
     let Some(victim) = state.jobs.get(&take.attempt.job) else { return false };
@@ -141,12 +189,14 @@ fn is_of_right(state: &State, job: &Job, take: &Take) -> bool {
         Right::FreeTier => victim.terms.tier == Tier::Free,
         Right::Turn => victim.budget == job.budget && victim.terms.turn > job.terms.turn,
         Right::Share { .. } => victim.budget != job.budget,
+        Right::Claim { .. } => victim.terms.tier == Tier::Funded,
     }
 }
 
 /// Whether nothing keeps the job there when a drain to come begins: the free tier is never protected.
-fn is_over_before_drain(node: &Node, job: &Job, over_by: Timestamp) -> bool {
-    job.terms.tier == Tier::Free || node.drain.as_ref().is_none_or(|drain| over_by <= drain.begins_at)
+fn is_over_before_drain(node: &Node, over_by: Option<Timestamp>) -> bool {
+    let begins_at = node.drain.as_ref().map(|drain| drain.begins_at);
+    over_by.zip(begins_at).is_none_or(|(over_by, begins_at)| over_by <= begins_at)
 }
 
 fn check_node(

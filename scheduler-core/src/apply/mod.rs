@@ -11,6 +11,7 @@
 //! integers. A command that is refused has changed nothing. One file a command.
 
 mod adopt;
+mod adopt_dates;
 mod advance;
 mod batch;
 mod budgets;

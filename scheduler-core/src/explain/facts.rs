@@ -104,6 +104,9 @@ pub(super) fn unusable(state: &State, outlook: &Outlook) -> Group {
         fact("of another type, or on nodes too small", outlook.unfit),
     ];
     let mut facts: Vec<Fact> = counted.into_iter().filter(|fact| fact.value != "0").collect();
+    for (job, gpus) in outlook.reserved.iter().take(SHOWN) {
+        facts.push(fact(format!("reserved for the date of {job}"), gpus));
+    }
     for (attempt, (gpus, kept)) in outlook.kept.iter().take(SHOWN) {
         let why = kept_words(state, kept);
         facts.push(fact(format!("with {}", whose(state, *attempt)), gpus).with(why));

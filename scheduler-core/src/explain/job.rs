@@ -11,7 +11,8 @@ use super::preempted::{Preempted, preempted};
 use super::run::Run;
 use super::takers::{Taker, takers};
 use super::{
-    Cost, Decided, Eyes, Outlook, Place, Queued, Reason, Stage, array_standing, decision, place, reasons,
+    Cost, DateOf, Decided, Eyes, Outlook, Place, Queued, Reason, Stage, Token, array_standing, decision,
+    place, reasons,
 };
 use super::{before, standing, starting, words};
 use crate::decision::Right;
@@ -50,6 +51,8 @@ pub struct Explanation {
     /// While it waits: the earliest moment at which enough GPUs are idle or past their protection, if that is known and
     /// still to come. Not a promise: whoever goes first may need them.
     pub earliest: Option<Timestamp>,
+    /// While it waits: its date, if it has one or gets one with the next plan.
+    pub date: Option<DateOf>,
     /// When nobody protects it any more, while it is protected or after it was.
     pub protected_until: Option<Timestamp>,
     /// The decision that placed its latest attempt.
@@ -180,6 +183,7 @@ fn blank(state: &State, id: JobId, job: &Job, now: Timestamp) -> Explanation {
         facts: vec![needs(job)],
         place: None,
         earliest: None,
+        date: None,
         protected_until: None,
         decided: None,
         preempted: None,
@@ -212,7 +216,16 @@ fn waits(
         ahead: place.as_ref().map_or(0, |place| place.place.saturating_sub(1)),
         planned: planned.decisions.iter().find(|start| start.job == id),
     };
+    explanation.date = super::dates(state, &planned, now).remove(&id);
     explanation.reasons = reasons(state, &queued, &outlook);
+    if let Some(date) = explanation.date.as_ref().filter(|_| queued.planned.is_none()) {
+        if !outlook.fits_now && state.meta.safe_mode.is_none() {
+            // The date says the same, and when.
+            explanation.reasons.retain(|reason| reason.token != Token::WaitingProtection);
+            explanation.reasons.insert(0, date.reason(now));
+        }
+        explanation.facts.push(date.facts(state));
+    }
     explanation.facts.push(facts::usable(state, &outlook));
     explanation.facts.push(facts::unusable(state, &outlook));
     if queued.planned.is_none() {
@@ -292,6 +305,7 @@ fn taker_fact(state: &State, taker: &Taker) -> facts::Fact {
     let what = match &taker.right {
         Right::FreeTier => String::from("every funded job"),
         Right::Turn => String::from("its own budget, with an earlier turn"),
+        Right::Claim { .. } => String::from("a job whose date has come"),
         Right::Share { mine, theirs } => {
             let (my, their) = words::uses(mine, theirs);
             let name = |used: &crate::decision::UseOf| crate::budget::label(state, used.budget);

@@ -7,10 +7,11 @@ use core::cell::RefCell;
 use super::closed::{Closed, closed};
 use super::right::{Kept, Sight, Uses};
 use crate::decision::Right;
-use crate::id::{AttemptId, BudgetId, JobId, Name, NodeId};
+use crate::id::{AttemptId, BudgetId, JobId, Name, NodeId, Slot};
 use crate::job::{Attempt, Job};
-use crate::lifecycle::need::{could_hold, is_of_type};
+use crate::lifecycle::need::{Need, could_hold, is_of_type};
 use crate::lifecycle::place::protection;
+use crate::lifecycle::reserve::{self, Reserved, Stay};
 use crate::node::{Contact, Gpu, Node};
 use crate::plan::{Alone, Class, Links};
 use crate::queue::{is_with_stray, promised_until};
@@ -26,6 +27,8 @@ pub(crate) struct Eyes<'a> {
     tier: Tier,
     turn: Turn,
     protection: Span,
+    /// Itself, if it has a date: what is reserved for it is no bar to it.
+    dated: Option<JobId>,
 }
 
 impl<'a> Eyes<'a> {
@@ -37,6 +40,7 @@ impl<'a> Eyes<'a> {
             tier: job.terms.tier,
             turn: job.terms.turn,
             protection: protection(state, id, job),
+            dated: state.dates.keys().any(|(of, _)| *of == id).then_some(id),
         }
     }
 
@@ -64,6 +68,8 @@ pub(crate) struct Outlook {
     pub next_end: Option<Timestamp>,
     /// With attempts that have not started, or promised to them.
     pub promised: u32,
+    /// Idle, coming or takeable ones that are reserved for the date of another job.
+    pub reserved: BTreeMap<JobId, u32>,
     /// With processes that nobody placed.
     pub stray: u32,
     /// Past their protection, and in the free tier: as a job of the free tier sees them.
@@ -118,8 +124,9 @@ impl Outlook {
         now: Timestamp,
         starts: impl FnOnce() -> bool,
     ) -> Self {
-        let look = Look { state, eyes, links, uses, now, known: RefCell::default() };
         let pool = uses.pool();
+        let reserved = if state.dates.is_empty() { BTreeMap::new() } else { reserve::in_pool(state, pool) };
+        let look = Look { state, eyes, links, uses, now, known: RefCell::default(), reserved };
         let certain = match eyes.tier {
             Tier::Funded => Some(state.meta.settings.start_limit.plus(eyes.protection)),
             Tier::Free => None,
@@ -138,7 +145,7 @@ impl Outlook {
             } else {
                 outlook.open += 1;
                 let before = outlook.nodes_idle;
-                ready.extend(outlook.node(&look, node));
+                ready.extend(outlook.node(&look, *node_id, node));
                 if let Some(group) = node.group(eyes.class.shape.within.unwrap_or(0)) {
                     *groups.entry(group).or_default() += outlook.nodes_idle - before;
                 }
@@ -160,17 +167,21 @@ impl Outlook {
     }
 
     /// Counts a node that takes its work; returns when it has enough GPUs that nobody protects.
-    fn node(&mut self, look: &Look<'_>, node: &Node) -> Option<Timestamp> {
+    fn node(&mut self, look: &Look<'_>, id: NodeId, node: &Node) -> Option<Timestamp> {
         let wanted = usize::try_from(look.eyes.class.shape.gpus_per_node.get()).unwrap_or(usize::MAX);
         let (mut idle, mut usable, mut others, mut ends) = (0_usize, 0_usize, 0_usize, Vec::new());
-        for gpu in matching(node, look.eyes).filter(|gpu| gpu.is_present) {
-            let seen = look.see(node, gpu);
+        let numbered = (0_u16..).map(Slot::new).zip(&node.gpus);
+        for (slot, gpu) in
+            numbered.filter(|(_, gpu)| gpu.is_present && is_of_type(look.eyes.class.shape, gpu))
+        {
+            let seen = look.see_unreserved((id, node), (slot, gpu));
             self.count(&seen, look.eyes.tier);
             match seen {
                 Seen::Idle => idle += 1,
                 Seen::Coming | Seen::May(..) => usable += 1,
                 Seen::Kept(..) | Seen::Stray | Seen::Interruptible | Seen::Free => others += 1,
                 Seen::Promised(until) => ends.push(until.unwrap_or(look.now)),
+                Seen::Reserved(_, until) => ends.push(until),
                 Seen::Protected(until) => ends.push(until),
             }
         }
@@ -193,6 +204,7 @@ impl Outlook {
             Seen::May(attempt, right) => self.takeable.entry(attempt).or_insert((0, right)).0 += 1,
             Seen::Kept(attempt, kept) => self.kept.entry(attempt).or_insert((0, kept)).0 += 1,
             Seen::Promised(_) => self.promised += 1,
+            Seen::Reserved(job, _) => *self.reserved.entry(job).or_default() += 1,
             Seen::Stray => self.stray += 1,
             Seen::Interruptible => self.interruptible += 1,
             Seen::Free => self.free_tier += 1,
@@ -212,6 +224,8 @@ enum Seen {
     Kept(AttemptId, Kept),
     Protected(Timestamp),
     Promised(Option<Timestamp>),
+    /// For whose date, and when its job is past its protection at the latest.
+    Reserved(JobId, Timestamp),
     Stray,
     Interruptible,
     Free,
@@ -225,9 +239,30 @@ struct Look<'a> {
     now: Timestamp,
     /// By leaf and turn.
     known: RefCell<BTreeMap<(BudgetId, Turn), Sight>>,
+    reserved: BTreeMap<NodeId, Reserved>,
 }
 
 impl Look<'_> {
+    /// What it could have and is reserved for others is none of its own.
+    fn see_unreserved(&self, (id, node): (NodeId, &Node), (slot, gpu): (Slot, &Gpu)) -> Seen {
+        let seen = self.see(node, gpu);
+        if !matches!(seen, Seen::Idle | Seen::Coming | Seen::May(..)) || self.eyes.tier == Tier::Free {
+            return seen;
+        }
+        let Some(reserved) = self.reserved.get(&id) else { return seen };
+        let stay = Stay {
+            job: self.eyes.dated.unwrap_or(JobId::new(0)),
+            need: Need::default(),
+            from: Timestamp::ZERO,
+            until: self.now.plus(self.state.meta.settings.start_limit).plus(self.eyes.protection),
+        };
+        let part = reserved.parts().find(|part| part.job != stay.job && part.slots.contains(&slot));
+        match part.filter(|_| !reserved.lets(slot, &stay)) {
+            Some(part) => Seen::Reserved(part.job, part.until),
+            None => seen,
+        }
+    }
+
     fn see(&self, node: &Node, gpu: &Gpu) -> Seen {
         if let Some(until) = promised_until(self.state, gpu) {
             return Seen::Promised(until);

@@ -89,6 +89,8 @@ tokens! {
     WaitingOccupied = "waiting.occupied",
     /// Enough GPUs, in the wrong places.
     WaitingShape = "waiting.shape",
+    /// What it could have is reserved for the date of another job.
+    WaitingReserved = "waiting.reserved",
     /// Free tier, nothing to spare.
     WaitingIdle = "waiting.idle",
     /// Placed: those who give way to it save and leave.
@@ -121,6 +123,8 @@ tokens! {
     PreemptedShare = "preempted.share",
     /// A job of its budget with an earlier turn takes its GPUs.
     PreemptedTurn = "preempted.turn",
+    /// A job whose date has come takes its GPUs.
+    PreemptedClaim = "preempted.claim",
     /// The free tier makes way.
     PreemptedFree = "preempted.free",
     /// Its node is drained.

@@ -55,6 +55,7 @@ pub(crate) fn reasons(state: &State, queued: &Queued<'_>, outlook: &Outlook) -> 
         return reasons;
     }
     reasons.extend(shape(queued.job, outlook));
+    reasons.extend(reserved(state, outlook));
     reasons.extend(supply(state, queued.job, outlook));
     reasons.extend(capacity(state, queued, outlook));
     reasons.extend(line);
@@ -96,6 +97,20 @@ fn shape(job: &Job, outlook: &Outlook) -> Option<Reason> {
         (some, nodes) => format!("{idle} {are} idle, but {some} of {nodes} nodes have {wanted} of them"),
     };
     Some(Reason::new(Token::WaitingShape, Who::You, text))
+}
+
+/// Returns for whose date what it could have is reserved.
+fn reserved(state: &State, outlook: &Outlook) -> Option<Reason> {
+    let gpus: u32 = outlook.reserved.values().sum();
+    let (id, _) = outlook.reserved.iter().max_by_key(|(id, gpus)| (**gpus, core::cmp::Reverse(**id)))?;
+    let whose = state.jobs.get(id).map(|job| crate::budget::label(state, job.budget)).unwrap_or_default();
+    let are = if gpus == 1 { "is" } else { "are" };
+    let text = format!(
+        "{} that it could have {are} reserved for the date of {id} ({whose}), and it would be protected beyond that",
+        words::gpus(gpus)
+    );
+    let until = state.dates.iter().filter(|((job, _), _)| job == id).map(|(_, date)| date.promise.at).min();
+    Some(Reason::new(Token::WaitingReserved, Who::BudgetOwner, text).until(until))
 }
 
 /// Returns why the GPUs that others have are not its own.

@@ -65,6 +65,9 @@ pub(super) fn right(state: &State, right: &Right) -> String {
     match right {
         Right::FreeTier => String::from("it was in the free tier, which gives way to funded jobs"),
         Right::Turn => String::from("it was past its protection, of the same budget, and with a later turn"),
+        Right::Claim { date, .. } => {
+            format!("it was past its protection, on a node of the date {date}, which had come")
+        }
         Right::Share { mine, theirs } => {
             let (my, their) = uses(mine, theirs);
             let name = |used: &UseOf| budget::label(state, used.budget);

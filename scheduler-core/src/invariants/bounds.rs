@@ -10,6 +10,7 @@ use super::Change;
 use crate::apply::PRINCIPALS_MAX;
 use crate::array::LIVE_MAX;
 use crate::budget::{EDITS_MAX, GRANTS_MAX, KEPT_MAX};
+use crate::date::DATES_MAX;
 use crate::lifecycle::forget::bound;
 use crate::lifecycle::freed::PAST_MAX;
 use crate::lifecycle::stray::STRAYS_MAX;
@@ -21,7 +22,7 @@ use crate::unit::Span;
 type Row = (&'static str, usize, usize);
 
 /// What costs nothing to count.
-fn counted(state: &State) -> [Row; 17] {
+fn counted(state: &State) -> [Row; 18] {
     let settings = &state.meta.settings;
     let (jobs, nodes) = (state.jobs.len(), state.nodes.len());
     let live = bound(state.meta.live_jobs);
@@ -47,6 +48,7 @@ fn counted(state: &State) -> [Row; 17] {
         ("alarms", state.meta.alarms.len(), nodes),
         ("tasks of arrays", bound(state.meta.array_tasks), bound(settings.array_tasks_max)),
         ("dependents", state.dependents.len(), bound(settings.dependencies_max)),
+        ("dates", state.dates.len(), DATES_MAX),
         ("strays", state.strays.len(), nodes * STRAYS_MAX),
     ]
 }

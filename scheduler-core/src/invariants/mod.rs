@@ -9,6 +9,7 @@ mod bills;
 mod bounds;
 mod charge;
 mod counts;
+mod dates;
 mod demand;
 mod drains;
 mod gpu_held_once;
@@ -83,6 +84,7 @@ const STEP: &[(&str, Step)] = &[
     ("a budget's account is the sum of those below", ledger::tree_step),
     ("every task of an array runs once to its end, and never too many", arrays::step),
     ("a bill is written once, and settled once", bills::step),
+    ("a date is of a job that waits, and no GPU is reserved twice at once", dates::step),
     ("time and counters never go back", counts::step),
     ("every table keeps its bound", bounds::step),
 ];
@@ -103,6 +105,7 @@ const FULL: &[(&str, Full)] = &[
     ("demand is what funded jobs have or want", demand::full),
     ("a grant is a slice of who has it and of who gives it, and fits", grants::full),
     ("bills are of the window, and open while they may be settled", bills::full),
+    ("a date is of a job that waits, and no GPU is reserved twice at once", dates::full),
     ("counts are what they count", counts::full),
     ("the line, the timers and the ended jobs follow from state", indexes::full),
     ("what nodes read is kept for the jobs that need it", launches::full),

@@ -34,6 +34,7 @@ struct Inputs {
     budgets: u64,
     /// What was decided: a job that was placed since, and waits again on the same idle GPUs, is to be placed again.
     decisions: u64,
+    dates: u64,
     /// Who leaves: their GPUs come free.
     leaving: u64,
     /// Where orders arrive, on closed nodes too: who has a part there may give way.
@@ -50,6 +51,7 @@ impl Inputs {
             nodes: state.nodes.digest(),
             budgets: state.budgets.digest(),
             decisions: state.decisions.digest(),
+            dates: state.dates.digest(),
             leaving: leaving(state),
             linked: links.nodes().collect(),
             open: open.map(|(id, _)| *id).collect(),
@@ -65,8 +67,9 @@ fn leaving(state: &State) -> u64 {
     })
 }
 
-/// Returns when time alone lets somebody start who waits: a node is tried again, somebody's protection ends; and while
-/// a funded job waits and somebody may be interrupted, `recheck` after the last plan, since use moves all the time.
+/// Returns when time alone lets somebody start who waits: a node is tried again, somebody's protection ends, a date
+/// comes; and while a funded job waits, `recheck` after the last plan, since use moves all the time, and with it rights
+/// and who is first.
 fn next_look(state: &State, planned_at: Timestamp, now: Timestamp) -> Option<Timestamp> {
     if state.line.is_empty() {
         return next_opening(state, now);
@@ -74,10 +77,13 @@ fn next_look(state: &State, planned_at: Timestamp, now: Timestamp) -> Option<Tim
     let ends = state.attempts.values().filter(|attempt| lives(attempt)).filter_map(Attempt::protected_until);
     let is_interruptible =
         |attempt: &Attempt| lives(attempt) && attempt.tier == Tier::Funded && !attempt.is_protected(now);
-    let may_move = has_waiting(state, Tier::Funded) && state.attempts.values().any(is_interruptible);
+    // Whoever becomes first gets a date, also while everything is protected.
+    let may_move = has_waiting(state, Tier::Funded)
+        && (state.meta.settings.dates || state.attempts.values().any(is_interruptible));
     let recheck = may_move.then(|| planned_at.plus(state.meta.settings.recheck));
     let next_end = ends.filter(|until| now < *until).min();
-    [next_opening(state, now), next_end, recheck].into_iter().flatten().min()
+    let next_date = state.dates.values().map(|date| date.promise.at).filter(|at| now < *at).min();
+    [next_opening(state, now), next_end, next_date, recheck].into_iter().flatten().min()
 }
 
 fn lives(attempt: &Attempt) -> bool {
@@ -183,7 +189,7 @@ impl Planning {
         if plan.term != self.term || self.stage != Stage::Thinking(plan.index) {
             return None;
         }
-        if plan.decisions.is_empty() {
+        if plan.is_empty() {
             self.stage = Stage::Idle;
             // A change that came meanwhile is still to be looked at.
             self.asked_at = self.asked_at.filter(|_| self.due.is_some());

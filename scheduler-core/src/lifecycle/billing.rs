@@ -93,6 +93,7 @@ fn cause(job: &Job, stop: &Stop) -> Option<BillCause> {
             Right::FreeTier => BillCause::FreeTier,
             Right::Turn => BillCause::Turn,
             Right::Share { .. } => BillCause::Share,
+            Right::Claim { .. } => BillCause::Claim,
         }),
         StopCause::Drain { cuts, .. } if cuts.is_zero() => Some(BillCause::Drain),
         StopCause::Drain { .. } => Some(BillCause::Operator),

@@ -2,7 +2,7 @@
 
 use crate::id::{AttemptId, AttemptNo, JobId};
 use crate::job::{End, Exit, HeldBy, Job, Phase};
-use crate::lifecycle::{array, before, want};
+use crate::lifecycle::{array, before, dates, want};
 use crate::state::{InLine, State, Timer};
 use crate::unit::Timestamp;
 
@@ -94,6 +94,7 @@ fn enter(state: &mut State, id: JobId, phase: Phase) {
     let (was_waiting, is_waiting) = (before.is_waiting(), job.phase.is_waiting());
     if was_waiting && !is_waiting {
         state.line.remove(&place);
+        dates::end(state, id);
     }
     if is_waiting && !was_waiting {
         state.line.insert(place, ());

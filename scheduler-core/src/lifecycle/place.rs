@@ -127,7 +127,8 @@ pub fn protection(state: &State, id: JobId, job: &Job) -> Span {
             let interval = job.usual_interval().unwrap_or(Span::ZERO);
             let once_more = restart.plus(interval).plus(terms.grace);
             // A cap that was lowered since doesn't shorten what the job was promised.
-            terms.min_runtime.max(once_more).min(settings.cap.max(terms.min_runtime))
+            let least = if settings.short_later { Span::ZERO } else { terms.min_runtime };
+            least.max(once_more).min(settings.cap.max(terms.min_runtime))
         }
         Tier::Funded => terms.min_runtime,
     }

@@ -5,11 +5,12 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::idle::Ask as Asked;
-use super::round::{Stock, certain, has_windows, longest_grace, pools};
+use super::round::{Owner, Stock, has_windows, pools};
 use super::{Class, Line, Links};
 use crate::id::{JobId, Name};
 use crate::job::Job;
 use crate::lifecycle::phase::place_of;
+use crate::lifecycle::reserve::certain;
 use crate::spec::Tier;
 use crate::state::State;
 use crate::table::Table;
@@ -42,8 +43,9 @@ impl<'a> Alone<'a> {
         view.line = Table::default();
         view.line.insert(place_of(id, job), ());
         let certain = self.has_windows.then(|| certain(self.state, id, job)).flatten();
-        let asked = Asked { shape: class.shape, barred: &class.barred, certain, latest_go: self.now };
-        let latest_go = self.now.plus(longest_grace(&self.state.meta.settings));
+        let (shape, barred) = (class.shape, &class.barred);
+        let asked = Asked { job: id, shape, barred, only: None, certain, latest_go: self.now };
+        let latest_go = self.now.plus(self.state.meta.settings.longest_grace());
         self.stocks.iter_mut().any(|(pool, stock)| {
             let mut line = Line::new(&view, pool, job.terms.tier, self.now);
             if line.head().is_none() {
@@ -58,6 +60,7 @@ impl<'a> Alone<'a> {
 
 impl Stock<'_> {
     fn could_take(&mut self, line: &mut Line<'_>, asked: &Asked<'_>, class: usize, job: &Job) -> bool {
-        self.taking(line, asked, class, (job.budget, job.terms.turn)).is_some()
+        let owner = Owner { budget: job.budget, turn: job.terms.turn };
+        self.taking(line, asked, class, owner).is_some()
     }
 }

@@ -3,10 +3,11 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::fit::{Room, both};
+use super::fit::Room;
 use super::price::Cost;
 use crate::id::Slot;
 use crate::lifecycle::need::Need;
+use crate::lifecycle::reserve::both;
 
 /// A search that meets so many subsets gives the best of them; only cores and memory can make one so long.
 const STEPS_MAX: u32 = 50_000;

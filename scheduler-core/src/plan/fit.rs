@@ -9,7 +9,7 @@ use crate::lifecycle::need::{Need, could_hold, need};
 use crate::node::{Contact, Node};
 use crate::spec::Shape;
 use crate::state::State;
-use crate::unit::{Bytes, Span, Timestamp};
+use crate::unit::{Span, Timestamp};
 
 /// Cores and memory of one node that nobody took. Below zero where attempts that leave have them for a last moment
 /// besides those that come.
@@ -53,14 +53,6 @@ impl Room {
             cpus: self.cpus.saturating_add(given.cpus.into()),
             memory: self.memory.saturating_add(given.memory.get().into()),
         }
-    }
-}
-
-/// Returns the sum of two needs.
-pub(super) fn both(one: Need, other: Need) -> Need {
-    Need {
-        cpus: one.cpus.saturating_add(other.cpus),
-        memory: Bytes::new(one.memory.get().saturating_add(other.memory.get())),
     }
 }
 

@@ -5,10 +5,12 @@ use alloc::vec::Vec;
 
 use super::Links;
 use super::closest::closest;
-use super::fit::{Room, both, is_over_in_time, shut, unheard};
-use crate::id::{AttemptId, Name, NodeId, Slot};
+use super::fit::{Room, is_over_in_time, shut, unheard};
+use crate::id::{AttemptId, JobId, Name, NodeId, Slot};
 use crate::job::Attempt;
 use crate::lifecycle::need::{Need, is_of_type, need};
+use crate::lifecycle::reserve::{self, Reserved, Stay, both};
+use crate::mutant::{self, Mutant};
 use crate::node::{Gpu, Node};
 use crate::spec::Shape;
 use crate::state::State;
@@ -46,36 +48,68 @@ pub(super) struct Spare<'a> {
     /// And that are, once all that leaves has left, and all that waits for it is there. A start that waits counts on
     /// these: its go comes with both its GPUs and its cores.
     pub later: Room,
+    /// What is reserved by dates.
+    pub reserved: Reserved,
 }
 
 /// What a job asks of each of its nodes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ask<'s> {
+    pub job: JobId,
     pub shape: &'s Shape,
     pub barred: &'s BTreeSet<NodeId>,
-    /// From its go to the certain end of its protection; none in the free tier.
+    /// The only nodes it may be tried on, if not all.
+    pub only: Option<&'s BTreeSet<NodeId>>,
+    /// From its go to the certain end of its protection; none in the free tier, and where nobody asks.
     pub certain: Option<Span>,
     /// When it has its GPUs at the latest.
     pub latest_go: Timestamp,
 }
 
+impl Ask<'_> {
+    /// Returns when it is past its protection at the latest, if anybody asks.
+    pub(super) fn over_by(&self) -> Option<Timestamp> {
+        self.certain.map(|certain| self.latest_go.plus(certain))
+    }
+}
+
 impl<'a> Idle<'a> {
     /// Returns what is idle or comes free in `pool` on nodes that take work at `now`.
     pub(super) fn of(state: &'a State, pool: &Name, links: &Links, now: Timestamp) -> Self {
-        let mut idle =
-            Self { nodes: Vec::new(), by_count: BTreeSet::new(), total: 0, coming: 0, has_topology: false };
+        let mut idle = Self::empty();
+        let mut reserved = reserve::in_pool(state, pool);
         for (id, node) in state.nodes.iter() {
             if node.pool != *pool || shut(*id, node, links, now).is_some() {
                 continue;
             }
-            let spare = Spare::of(state, links, *id, node);
-            idle.total += spare.slots.len();
-            idle.coming += spare.coming.len();
-            idle.has_topology |= !node.topology.is_empty();
-            idle.by_count.insert((spare.slots.len(), idle.nodes.len()));
-            idle.nodes.push(spare);
+            let reserved = reserved.remove(id).unwrap_or_default();
+            idle.push(Spare { reserved, ..Spare::of(state, links, *id, node) });
         }
         idle
+    }
+
+    /// Returns these nodes, in order of their ids.
+    pub(super) fn of_nodes(nodes: Vec<Spare<'a>>) -> Self {
+        let mut idle = Self::empty();
+        nodes.into_iter().for_each(|spare| idle.push(spare));
+        idle
+    }
+
+    fn empty() -> Self {
+        Self { nodes: Vec::new(), by_count: BTreeSet::new(), total: 0, coming: 0, has_topology: false }
+    }
+
+    fn push(&mut self, spare: Spare<'a>) {
+        self.has_topology |= !spare.node.topology.is_empty();
+        self.total += spare.slots.len();
+        self.coming += spare.coming.len();
+        self.by_count.insert((spare.slots.len(), self.nodes.len()));
+        self.nodes.push(spare);
+    }
+
+    /// Changes what dates reserve on a node.
+    pub(super) fn reserve(&mut self, id: NodeId, change: impl FnOnce(&mut Reserved)) {
+        self.change(id, |spare| change(&mut spare.reserved));
     }
 
     /// Returns the place of a node among `nodes`, if it takes work.
@@ -107,7 +141,7 @@ impl<'a> Idle<'a> {
             if !spare.admits(ask) || !holds(spare.now) || !holds(spare.later) {
                 return None;
             }
-            let slots: Vec<Slot> = spare.matching(&spare.slots, ask.shape).take(wanted).collect();
+            let slots: Vec<Slot> = spare.matching(&spare.slots, ask).take(wanted).collect();
             (slots.len() == wanted).then_some((spare.id, slots))
         });
         if nodes == 1 || !self.has_topology {
@@ -129,13 +163,16 @@ impl<'a> Idle<'a> {
     }
 
     /// Takes the GPUs of a start, idle ones and ones that come free.
-    pub(super) fn take(&mut self, shape: &Shape, on: &Found) {
+    pub(super) fn take(&mut self, ask: &Ask<'_>, on: &Found) {
         for (id, slots) in on {
             self.change(*id, |spare| {
                 let waits = slots.iter().any(|slot| spare.coming.contains(slot));
                 spare.slots.retain(|slot| !slots.contains(slot));
                 spare.coming.retain(|slot| !slots.contains(slot));
-                let need = need(shape, spare.node);
+                let need = need(ask.shape, spare.node);
+                if let Some(over_by) = ask.over_by() {
+                    spare.reserved.starts(need, over_by);
+                }
                 spare.later = spare.later.less(need);
                 if !waits {
                     spare.now = spare.now.less(need);
@@ -184,12 +221,26 @@ impl<'a> Spare<'a> {
         }
         coming.sort_unstable();
         let (now, later) = (Room::of(node, there), Room::of(node, stays));
-        Self { id: node_id, node, version: 0, slots: with_holder(node, None), coming, now, later }
+        let (slots, reserved) = (with_holder(node, None), Reserved::default());
+        Self { id: node_id, node, version: 0, slots, coming, now, later, reserved }
     }
 
     /// Whether a job may be tried here at all.
     pub(super) fn admits(&self, ask: &Ask<'_>) -> bool {
-        !ask.barred.contains(&self.id) && is_over_in_time(self.node, ask.latest_go, ask.certain)
+        !ask.barred.contains(&self.id)
+            && ask.only.is_none_or(|only| only.contains(&self.id))
+            && is_over_in_time(self.node, ask.latest_go, ask.certain)
+            && (self.reserved.is_empty() || self.keeps_dates(ask))
+    }
+
+    /// Whether a job leaves all dates their cores and memory.
+    fn keeps_dates(&self, ask: &Ask<'_>) -> bool {
+        self.stay(ask).is_none_or(|stay| self.reserved.has_room(reserve::whole(self.node), &stay))
+    }
+
+    fn stay(&self, ask: &Ask<'_>) -> Option<Stay> {
+        let until = ask.over_by().filter(|_| !mutant::is(Mutant::BackfillAnything))?;
+        Some(Stay { job: ask.job, need: need(ask.shape, self.node), from: Timestamp::ZERO, until })
     }
 
     /// Returns how many GPUs are idle or come free.
@@ -197,14 +248,18 @@ impl<'a> Spare<'a> {
         self.slots.len() + self.coming.len()
     }
 
-    /// Returns those of `slots` that are of the type that `shape` asks for.
+    /// Returns those of `slots` that are of the type that a job asks for, and not reserved for others while it would be
+    /// protected there.
     pub(super) fn matching<'s>(
         &'s self,
         slots: &'s [Slot],
-        shape: &'s Shape,
+        ask: &'s Ask<'s>,
     ) -> impl Iterator<Item = Slot> + 's {
-        slots.iter().copied().filter(|slot| {
-            self.node.gpus.get(usize::from(slot.get())).is_some_and(|gpu| is_of_type(shape, gpu))
+        let stay = if self.reserved.is_empty() { None } else { self.stay(ask) };
+        slots.iter().copied().filter(move |slot| {
+            let gpu = self.node.gpus.get(usize::from(slot.get()));
+            gpu.is_some_and(|gpu| is_of_type(ask.shape, gpu))
+                && stay.as_ref().is_none_or(|stay| self.reserved.lets(*slot, stay))
         })
     }
 }

@@ -148,7 +148,7 @@ impl<'a> Line<'a> {
             let next = siblings.and_then(|children| children.get(1)).map(|side| self.sides[*side].used);
             Level { chosen: self.sides[*side].used, next }
         });
-        Why { place: self.tried.saturating_add(1), levels: levels.collect(), choice: None }
+        Why { place: self.tried.saturating_add(1), levels: levels.collect(), choice: None, date: None }
     }
 
     /// Returns the uses at the level where the head's path and that of `leaf` part, the head's first; none within one
@@ -197,6 +197,13 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Returns the uses where the paths of two leaves part, the first one's first; none within one budget.
+    pub(super) fn uses_between(&mut self, mine: BudgetId, theirs: BudgetId) -> Option<(UseOf, UseOf)> {
+        let (my, their) = (budget::path(self.state, mine), budget::path(self.state, theirs));
+        let (mine, theirs) = my.into_iter().zip(their).find(|(my, their)| my != their)?;
+        Some((self.used(mine), self.used(theirs)))
+    }
+
     /// Returns a budget's use in the free tier.
     pub(super) fn used_free(&self, id: BudgetId) -> UseOf {
         let (state, window) = (self.state, self.state.meta.settings.window);
@@ -240,6 +247,19 @@ impl<'a> Line<'a> {
             self.sides[parent].children = children;
         }
         self.leave();
+        self.find_path();
+    }
+
+    /// Counts what somebody who is not the head sets aside.
+    pub(super) fn set_aside(&mut self, leaf: BudgetId, rate: MilliGpus, protection: Span) {
+        for id in budget::path(self.state, leaf).into_iter().skip(1) {
+            let Some(side) = self.known.get(&id).copied() else { continue };
+            self.sides[side].used = self.with(self.sides[side].used, rate, protection);
+            let Some(parent) = self.sides[side].parent else { continue };
+            let mut children = core::mem::take(&mut self.sides[parent].children);
+            children.sort_by(|a, b| self.sides[*a].used.cmp_use(&self.sides[*b].used));
+            self.sides[parent].children = children;
+        }
         self.find_path();
     }
 

@@ -112,7 +112,7 @@ impl Look<'_, '_> {
     /// Returns how many GPUs for it are idle or come free on a node.
     pub(super) fn open(&self, at: usize) -> usize {
         let spare = &self.idle.nodes[at];
-        let matching = |slots| spare.matching(slots, self.ask.shape).count();
+        let matching = |slots| spare.matching(slots, self.ask).count();
         matching(&spare.slots) + matching(&spare.coming)
     }
 
@@ -127,7 +127,7 @@ impl Look<'_, '_> {
         self.rights.may_take(victim)
             && self.victims.get(victim).on.iter().any(|held| {
                 let spare = &self.idle.nodes[held.at];
-                spare.admits(self.ask) && spare.matching(&held.slots, self.ask.shape).next().is_some()
+                spare.admits(self.ask) && spare.matching(&held.slots, self.ask).next().is_some()
             })
     }
 
@@ -147,7 +147,7 @@ impl Look<'_, '_> {
 
     fn site_of(&self, at: usize, order: &[usize]) -> Site {
         let spare = &self.idle.nodes[at];
-        let matching = |slots| spare.matching(slots, self.ask.shape).collect::<Vec<_>>();
+        let matching = |slots| spare.matching(slots, self.ask).collect::<Vec<_>>();
         let parts = order.iter().filter_map(|number| {
             let held = self.held(*number, at)?;
             let (slots, cost) = (matching(&held.slots), self.victims.get(*number).cost);

@@ -3,18 +3,20 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::dates::Heads;
 use super::gang::ranked;
 use super::idle::{Ask as Asked, Found, Idle};
 use super::offers::{Look, Offers};
 use super::taking::{Taking, taking};
 use super::victims::{Rights, Victims};
-use super::{Ask, Line, Links};
-use crate::decision::{Plan, Start, Take};
-use crate::id::{BudgetId, JobId, Name, Term};
+use super::{Ask, Line, Links, has_waiting};
+use crate::date::Date;
+use crate::decision::{DateStep, Dated, Plan, Start, Take};
+use crate::id::{BudgetId, JobId, Name, NodeId, Term};
 use crate::job::Job;
 use crate::lifecycle::need::rate;
 use crate::lifecycle::place::protection;
-use crate::settings::Settings;
+use crate::lifecycle::reserve::certain;
 use crate::spec::{Tier, Turn};
 use crate::state::State;
 use crate::unit::{MilliGpus, Span, Timestamp};
@@ -37,8 +39,10 @@ pub fn plan(state: &State, links: &Links, now: Timestamp, term: Term) -> Plan {
         links,
         now,
         has_windows: has_windows(state),
+        has_funded: has_waiting(state, Tier::Funded),
         started: BTreeSet::new(),
         decisions: Vec::new(),
+        dates: Vec::new(),
         taking: 0,
     };
     if state.meta.safe_mode.is_none() && !state.line.is_empty() {
@@ -46,18 +50,12 @@ pub fn plan(state: &State, links: &Links, now: Timestamp, term: Term) -> Plan {
             round.pool(pool);
         }
     }
-    Plan { term, index: state.meta.index, decisions: round.decisions }
+    Plan { term, index: state.meta.index, decisions: round.decisions, dates: round.dates }
 }
 
-/// Whether a drain is to come somewhere, so that it matters how long a job is protected.
+/// Whether it matters how long a job is protected: a drain is to come somewhere, or GPUs are reserved for a date.
 pub(crate) fn has_windows(state: &State) -> bool {
-    state.nodes.values().any(|node| super::closes_at(node).is_some())
-}
-
-/// Returns the time from a funded job's go to the certain end of its protection.
-pub(super) fn certain(state: &State, id: JobId, job: &Job) -> Option<Span> {
-    let is_funded = job.terms.tier == Tier::Funded;
-    is_funded.then(|| state.meta.settings.start_limit.plus(protection(state, id, job)))
+    !state.dates.is_empty() || state.nodes.values().any(|node| super::closes_at(node).is_some())
 }
 
 /// Returns the pools that have nodes, in order.
@@ -65,14 +63,16 @@ pub(crate) fn pools(state: &State) -> BTreeSet<&Name> {
     state.nodes.values().map(|node| &node.pool).collect()
 }
 
-struct Round<'a> {
-    state: &'a State,
-    links: &'a Links,
-    now: Timestamp,
-    has_windows: bool,
-    started: BTreeSet<JobId>,
-    decisions: Vec<Start>,
-    /// How many of them take somebody.
+pub(super) struct Round<'a> {
+    pub(super) state: &'a State,
+    pub(super) links: &'a Links,
+    pub(super) now: Timestamp,
+    pub(super) has_windows: bool,
+    has_funded: bool,
+    pub(super) started: BTreeSet<JobId>,
+    pub(super) decisions: Vec<Start>,
+    pub(super) dates: Vec<DateStep>,
+    /// How many of the decisions take somebody.
     taking: usize,
 }
 
@@ -93,57 +93,115 @@ struct Failed {
     /// that set aside and left over may help whoever comes after it. A budget's jobs are tried one after the other, so
     /// those of one owner are enough.
     taking: BTreeSet<Kind>,
-    owner: Option<(BudgetId, Turn)>,
+    owner: Option<Owner>,
+}
+
+/// Whose a job is, as far as rights depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) budget: BudgetId,
+    pub(super) turn: Turn,
+}
+
+/// What was found for jobs that ask for the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Sought {
+    kind: Kind,
+    /// Its own, if it has a date: what is reserved for it is no bar to it.
+    dated: Option<JobId>,
 }
 
 /// What a pool has for its jobs.
 pub(super) struct Stock<'a> {
+    pub(super) pool: &'a Name,
     pub(super) idle: Idle<'a>,
-    victims: Victims<'a>,
+    pub(super) victims: Victims<'a>,
     /// Of the head for which they were asked last; every decision changes the numbers.
-    rights: Option<((BudgetId, Turn), Rights)>,
-    /// What nodes would cost, by class.
-    offers: BTreeMap<usize, Offers>,
+    pub(super) rights: Option<(Owner, Rights)>,
+    /// What nodes would cost.
+    offers: BTreeMap<Sought, Offers>,
+    /// The jobs that have a date here.
+    pub(super) dated: BTreeMap<JobId, Standing>,
+}
+
+/// A date, as far as a round needs it.
+pub(super) struct Standing {
+    /// None if it was issued in this round.
+    pub(super) date: Option<Dated>,
+    pub(super) nodes: Vec<NodeId>,
 }
 
 impl<'a> Round<'a> {
     fn pool(&mut self, pool: &'a Name) {
         let mut stock = Stock::of(self.state, pool, self.links, self.now);
-        if stock.is_used_up(Tier::Funded) {
+        if self.has_funded {
+            self.funded(pool, &mut stock);
+        }
+        if stock.idle.total() > 0 {
+            let mut line = Line::new(self.state, pool, Tier::Free, self.now);
+            self.pass(&mut line, &mut stock, &mut Heads::none());
+        }
+    }
+
+    fn funded(&mut self, pool: &'a Name, stock: &mut Stock<'a>) {
+        let has_dates = self.state.meta.settings.dates || !stock.dated.is_empty();
+        if stock.is_used_up(Tier::Funded) && !has_dates {
             return;
         }
         let mut line = Line::new(self.state, pool, Tier::Funded, self.now);
+        self.keep_dates(pool, &mut line, stock);
+        let mut heads = self.heads(pool);
         for _ in 0..PASSES_MAX {
             let before = self.decisions.len();
-            self.pass(&mut line, &mut stock);
+            self.pass(&mut line, stock, &mut heads);
             let has_more = stock.idle.coming() > 0 || !stock.victims.is_empty();
             if self.decisions.len() == before || !has_more {
                 break;
             }
             line.again();
+            heads.again();
         }
-        if stock.idle.total() > 0 {
-            let mut line = Line::new(self.state, pool, Tier::Free, self.now);
-            self.pass(&mut line, &mut stock);
+        if !self.is_full() {
+            self.last_head(&mut line, stock, &mut heads);
         }
     }
 
-    fn pass(&mut self, line: &mut Line<'a>, stock: &mut Stock<'a>) {
+    fn heads(&self, pool: &Name) -> Heads {
+        let settings = &self.state.meta.settings;
+        if settings.more_dates_ppm == 0 {
+            return Heads::of(settings, 0, 0);
+        }
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let gpus =
+            self.state.nodes.values().filter(|node| node.pool == *pool).map(|node| node.gpus.len()).sum();
+        let dates = self.state.dates.iter().filter(|((_, of), _)| of == pool);
+        let reserved = dates.flat_map(|(_, date)| &date.promise.on).map(|(_, slots)| slots.len()).sum();
+        Heads::of(settings, count(gpus), count(reserved))
+    }
+
+    fn pass(&mut self, line: &mut Line<'a>, stock: &mut Stock<'a>, heads: &mut Heads) {
         let mut failed = Failed::default();
         while let Some(ask) = line.head() {
             if self.is_full() || stock.is_used_up(ask.job.terms.tier) {
                 return;
             }
-            let starts = !self.started.contains(&ask.id) && self.start(line, &ask, stock, &mut failed);
-            match starts {
-                true => {}
-                false if stock.has_nothing_for(&ask) => line.pass_budget(),
+            if self.started.contains(&ask.id) {
+                line.pass();
+                continue;
+            }
+            if self.start(line, &ask, stock, &mut failed) {
+                heads.decided();
+                continue;
+            }
+            self.waits(line, &ask, stock, heads);
+            match stock.has_nothing_for(&ask) && !heads.is_open() {
+                true => line.pass_budget(),
                 false => line.pass(),
             }
         }
     }
 
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.decisions.len() >= Plan::DECISIONS_MAX || self.taking >= Plan::TAKING_MAX
     }
 
@@ -157,37 +215,45 @@ impl<'a> Round<'a> {
     ) -> bool {
         let certain = self.certain(ask);
         let kind = Kind { class: ask.class, certain };
-        let owner = (ask.job.budget, ask.job.terms.turn);
+        let owner = Owner { budget: ask.job.budget, turn: ask.job.terms.turn };
         let may_wait = ask.job.terms.tier == Tier::Funded;
+        // What is reserved for it makes it unlike others.
+        let is_dated = stock.dated.contains_key(&ask.id);
         if failed.owner.replace(owner) != Some(owner) {
             failed.taking.clear();
         }
-        if failed.idle.contains(&kind) && (!may_wait || failed.taking.contains(&kind)) {
+        let has_failed = |kinds: &BTreeSet<Kind>| !is_dated && kinds.contains(&kind);
+        if has_failed(&failed.idle) && (!may_wait || has_failed(&failed.taking)) {
             return false;
         }
         let class = line.class(ask).clone();
-        let asked = Asked { shape: class.shape, barred: &class.barred, certain, latest_go: self.now };
-        if !failed.idle.contains(&kind) {
+        let (shape, barred) = (class.shape, &class.barred);
+        let asked = Asked { job: ask.id, shape, barred, only: None, certain, latest_go: self.now };
+        if !has_failed(&failed.idle) {
             if let Some(on) = stock.idle.find(&asked) {
-                stock.idle.take(class.shape, &on);
+                stock.idle.take(&asked, &on);
                 failed.taking.clear();
                 self.place(line, ask, on, Vec::new(), None, stock);
                 return true;
             }
-            failed.idle.insert(kind);
+            if !is_dated {
+                failed.idle.insert(kind);
+            }
         }
         if !may_wait {
             return false;
         }
-        let latest_go = self.now.plus(longest_grace(&self.state.meta.settings));
-        let Some(found) = stock.taking(line, &Asked { latest_go, ..asked }, ask.class, owner) else {
-            failed.taking.insert(kind);
+        let asked = Asked { latest_go: self.now.plus(self.state.meta.settings.longest_grace()), ..asked };
+        let Some(found) = stock.taking(line, &asked, ask.class, owner) else {
+            if !is_dated {
+                failed.taking.insert(kind);
+            }
             return false;
         };
         let rights = stock.rights.take().map(|(_, rights)| rights).unwrap_or_default();
         let takes = found.takes(&stock.victims, &rights);
         stock.victims.take(&found.takes, &mut stock.idle);
-        stock.idle.take(class.shape, &found.on);
+        stock.idle.take(&asked, &found.on);
         failed.taking.clear();
         self.place(line, ask, found.on, takes, found.choice, stock);
         true
@@ -202,18 +268,34 @@ impl<'a> Round<'a> {
         choice: Option<crate::decision::Choice>,
         stock: &mut Stock<'a>,
     ) {
+        line.count_passed();
+        let date = stock.date_of(ask.id);
+        let why = crate::decision::Why { choice, date, ..line.why() };
+        let rate = self.decide((ask.id, ask.job), on, takes, why, stock);
+        line.place(rate, protection(self.state, ask.id, ask.job));
+    }
+
+    /// Decides a start; returns its rate.
+    pub(super) fn decide(
+        &mut self,
+        (id, job): (JobId, &'a Job),
+        on: Found,
+        takes: Vec<Take>,
+        why: crate::decision::Why,
+        stock: &mut Stock<'a>,
+    ) -> MilliGpus {
         stock.rights = None;
         self.taking += usize::from(!takes.is_empty());
-        line.count_passed();
-        let why = crate::decision::Why { choice, ..line.why() };
-        let on = ranked(self.state, ask.id, ask.job, on);
+        stock.forget_date(id);
+        let on = ranked(self.state, id, job, on);
         let rate = on.iter().filter_map(|(node, _)| {
             let node = self.state.nodes.get(node)?;
-            Some(rate(&ask.job.terms.shape, node).get())
+            Some(rate(&job.terms.shape, node).get())
         });
-        line.place(MilliGpus::new(rate.sum()), protection(self.state, ask.id, ask.job));
-        self.started.insert(ask.id);
-        self.decisions.push(Start { job: ask.id, attempt: ask.job.next_attempt, on, takes, why });
+        let rate = MilliGpus::new(rate.sum());
+        self.started.insert(id);
+        self.decisions.push(Start { job: id, attempt: job.next_attempt, on, takes, why });
+        rate
     }
 
     /// Returns the time from the head's go to the certain end of its protection, where a drain is to come.
@@ -222,17 +304,31 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Returns the longest time that anybody who leaves may take for it.
-pub(super) fn longest_grace(settings: &Settings) -> Span {
-    settings.grace_max.max(settings.cancel_grace).max(settings.rank_grace).max(settings.free_grace)
-}
-
 impl<'a> Stock<'a> {
     /// Returns what `pool` has now.
-    pub(super) fn of(state: &'a State, pool: &Name, links: &Links, now: Timestamp) -> Self {
+    pub(super) fn of(state: &'a State, pool: &'a Name, links: &Links, now: Timestamp) -> Self {
         let idle = Idle::of(state, pool, links, now);
         let victims = Victims::of(state, pool, links, &idle, now);
-        Self { idle, victims, rights: None, offers: BTreeMap::new() }
+        let here = state.dates.iter().filter(|((_, of), _)| of == pool);
+        let dated = here.map(|((job, _), date)| {
+            let Date { decision, issued_at, promise, .. } = date;
+            let date = Some(Dated { decision: *decision, issued_at: *issued_at, at: promise.at });
+            (*job, Standing { date, nodes: promise.on.iter().map(|(node, _)| *node).collect() })
+        });
+        let dated = dated.collect();
+        Self { pool, idle, victims, rights: None, offers: BTreeMap::new(), dated }
+    }
+
+    /// Returns the date that a job had before this round.
+    pub(super) fn date_of(&self, job: JobId) -> Option<Dated> {
+        self.dated.get(&job).and_then(|standing| standing.date)
+    }
+
+    /// Lets go what was reserved for a job.
+    pub(super) fn forget_date(&mut self, job: JobId) {
+        for node in self.dated.remove(&job).into_iter().flat_map(|standing| standing.nodes) {
+            self.idle.reserve(node, |reserved| reserved.remove(job));
+        }
     }
 
     /// Whether nobody of `tier` can start any more.
@@ -244,8 +340,8 @@ impl<'a> Stock<'a> {
     /// Whether neither the head nor anybody after it in its budget can start: there is nothing that it could have, and
     /// with a later turn nobody has more rights.
     fn has_nothing_for(&self, ask: &Ask<'_>) -> bool {
-        let owner = (ask.job.budget, ask.job.terms.turn);
-        let has_no_rights = |(of, rights): &((BudgetId, Turn), Rights)| *of == owner && rights.is_empty();
+        let owner = Owner { budget: ask.job.budget, turn: ask.job.terms.turn };
+        let has_no_rights = |(of, rights): &(Owner, Rights)| *of == owner && rights.is_empty();
         ask.job.terms.tier == Tier::Funded
             && self.idle.total() == 0
             && self.idle.coming() == 0
@@ -259,19 +355,22 @@ impl<'a> Stock<'a> {
         line: &mut Line<'_>,
         asked: &Asked<'_>,
         class: usize,
-        owner: (BudgetId, Turn),
+        owner: Owner,
     ) -> Option<Taking> {
         if self.rights.as_ref().is_none_or(|(of, _)| *of != owner) {
-            self.rights = Some((owner, self.victims.rights(line, &self.idle, owner)));
+            let rights = self.victims.rights(line, &self.idle, (owner.budget, owner.turn));
+            self.rights = Some((owner, rights));
         }
         let (_, rights) = self.rights.as_ref()?;
         if rights.is_empty() && self.idle.coming() == 0 {
             return None;
         }
-        if self.offers.len() >= OFFERS_MAX && !self.offers.contains_key(&class) {
+        let dated = self.dated.contains_key(&asked.job).then_some(asked.job);
+        let sought = Sought { kind: Kind { class, certain: asked.certain }, dated };
+        if self.offers.len() >= OFFERS_MAX && !self.offers.contains_key(&sought) {
             self.offers.clear();
         }
-        let offers = self.offers.entry(class).or_default();
+        let offers = self.offers.entry(sought).or_default();
         taking(&mut Look { ask: asked, idle: &self.idle, victims: &self.victims, rights, offers })
     }
 }

@@ -29,15 +29,20 @@ pub(super) fn taking(look: &mut Look<'_, '_>) -> Option<Taking> {
     if !look.ask.shape.or_types.is_empty() {
         return of_each_type(look);
     }
-    let nodes = size(look.ask.shape.nodes);
     let places = look.nodes();
+    among(look, &places)
+}
+
+/// Finds the cheapest start on nodes, by their places.
+pub(super) fn among(look: &mut Look<'_, '_>, places: &[usize]) -> Option<Taking> {
+    let nodes = size(look.ask.shape.nodes);
     if places.len() < nodes {
         return None;
     }
     let (on, mut takes, lacked) = match (nodes, look.ask.shape.within) {
-        (1, _) => one(look, &places)?,
-        (_, None) => gang(look, &places, nodes)?,
-        (_, Some(level)) => within(look, &places, nodes, level)?,
+        (1, _) => one(look, places)?,
+        (_, None) => gang(look, places, nodes)?,
+        (_, Some(level)) => within(look, places, nodes, level)?,
     };
     takes.retain(|victim| gives(&look.victims.get(*victim).on, &on));
     let choice = choice(look, &takes, lacked);
@@ -138,7 +143,7 @@ impl Taking {
             let victim = victims.get(*number);
             Some(Take {
                 attempt: victim.id,
-                generation: victim.attempt.placements.first()?.generation,
+                generation: victim.attempt?.placements.first()?.generation,
                 right: victims.right(rights, *number)?,
                 price: victim.price,
                 gpus: victim.gpus,

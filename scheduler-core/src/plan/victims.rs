@@ -1,6 +1,6 @@
 //! Who may be taken for whom (DESIGN 6, Place 2): the attempts of a pool that nobody protects, and the rights to them.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -11,7 +11,7 @@ use super::{Line, Links};
 use crate::budget::DEPTH_MAX;
 use crate::decision::{Price, Right, UseOf};
 use crate::id::{AttemptId, BudgetId, Name, NodeId, Slot};
-use crate::job::Attempt;
+use crate::job::{Attempt, Job};
 use crate::lifecycle::need::{Need, need};
 use crate::spec::{Tier, Turn};
 use crate::state::State;
@@ -21,7 +21,8 @@ use crate::unit::Timestamp;
 #[derive(Debug)]
 pub(super) struct Victim<'a> {
     pub id: AttemptId,
-    pub attempt: &'a Attempt,
+    /// None if it is only decided.
+    pub attempt: Option<&'a Attempt>,
     pub turn: Turn,
     pub price: Price,
     pub cost: Cost,
@@ -31,6 +32,16 @@ pub(super) struct Victim<'a> {
     pub on: Vec<Held>,
     /// Its leaf's, by number.
     group: usize,
+}
+
+/// An attempt that is out of the way by a date.
+#[derive(Debug)]
+pub(super) struct Ahead<'a> {
+    pub id: AttemptId,
+    pub job: &'a Job,
+    pub price: Price,
+    /// The GPUs that are free by then.
+    pub on: Vec<(NodeId, Vec<Slot>)>,
 }
 
 /// What an attempt has on one node.
@@ -136,7 +147,31 @@ impl<'a> Victims<'a> {
                 all.groups.push(Group::of(state, attempt.budget, attempt.tier));
                 all.groups.len() - 1
             });
+            let attempt = Some(attempt);
             all.push(Victim { id: *id, attempt, turn: job.terms.turn, price, cost, gpus, on, group });
+        }
+        all
+    }
+
+    /// Returns attempts that are out of the way by a date, as far as they have GPUs on nodes of `idle`.
+    pub(super) fn by_date(list: Vec<Ahead<'a>>, idle: &Idle<'a>) -> Self {
+        let on = vec![Vec::new(); idle.nodes.len()];
+        let group =
+            Group { leaf: BudgetId::new(0), tier: Tier::Funded, path: Vec::new(), members: Vec::new() };
+        let (groups, free_use) = (vec![group], BTreeMap::new());
+        let mut all = Self { list: Vec::new(), is_taken: Vec::new(), left: 0, groups, on, free_use };
+        for Ahead { id, job, price, on } in list {
+            let cost = Cost::of(job.terms.tier, job.terms.resumable, &price);
+            let held = on.into_iter().filter_map(|(node, slots)| {
+                let at = idle.position(node)?;
+                let gives = need(&job.terms.shape, idle.nodes[at].node);
+                Some(Held { node, at, each: cost.each(slots.len()), slots, gives })
+            });
+            let on: Vec<Held> = held.collect();
+            let gpus = on.iter().map(|held| held.slots.len()).sum::<usize>();
+            let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
+            let turn = job.terms.turn;
+            all.push(Victim { id, attempt: None, turn, price, cost, gpus, on, group: 0 });
         }
         all
     }
@@ -208,6 +243,55 @@ impl<'a> Victims<'a> {
             return Rights::default();
         }
         let ranks = self.ranks(&groups, turn);
+        self.rights_of(groups, ranks, idle)
+    }
+
+    /// Returns what a job whose date has come may take: on the nodes of its date everything that nobody protects.
+    pub(super) fn claims(
+        &mut self,
+        line: &mut Line<'_>,
+        idle: &Idle<'_>,
+        nodes: &BTreeSet<NodeId>,
+        claim: Right,
+    ) -> Rights {
+        let mut groups = Vec::with_capacity(self.groups.len());
+        for group in &self.groups {
+            let (right, used) = match group.tier {
+                Tier::Free => (Right::FreeTier, line.used_free(group.leaf)),
+                Tier::Funded => (claim, line.used(group.leaf)),
+            };
+            groups.push(Some((right, used)));
+        }
+        let mut ranks = self.ranks(&groups, Turn::First);
+        for (victim, rank) in self.list.iter().zip(&mut ranks) {
+            if !victim.on.iter().any(|held| nodes.contains(&held.node)) {
+                *rank = None;
+            }
+        }
+        self.rights_of(groups, ranks, idle)
+    }
+
+    /// Returns what a job may take that looks ahead: everything here, those of the highest use first among equals.
+    pub(super) fn all(&self, uses: &[UseOf], idle: &Idle<'_>) -> Rights {
+        let mut order: Vec<usize> = self.numbers().collect();
+        order.sort_by(|a, b| uses[*b].cmp_use(&uses[*a]));
+        let mut ranks = vec![None; order.len()];
+        let mut rank = 0;
+        for (at, victim) in order.iter().enumerate() {
+            if at > 0 && uses[order[at - 1]].cmp_use(&uses[*victim]).is_ne() {
+                rank += 1;
+            }
+            ranks[*victim] = Some(rank);
+        }
+        self.rights_of(Vec::new(), ranks, idle)
+    }
+
+    fn rights_of(
+        &self,
+        groups: Vec<Option<(Right, UseOf)>>,
+        ranks: Vec<Option<u32>>,
+        idle: &Idle<'_>,
+    ) -> Rights {
         let mut could_have: Vec<usize> = idle.nodes.iter().map(super::idle::Spare::open).collect();
         for (victim, _) in self.list.iter().zip(&ranks).filter(|(_, rank)| rank.is_some()) {
             victim.on.iter().for_each(|held| could_have[held.at] += held.slots.len());

@@ -7,7 +7,7 @@ use core::ops::ControlFlow;
 use crate::array::Task;
 use crate::decision::Start;
 use crate::decision::UseOf;
-use crate::explain::{Eyes, Outlook, Queued, Reason, Uses, reasons, standing};
+use crate::explain::{Eyes, Outlook, Queued, Reason, Uses, dates, reasons, standing};
 use crate::id::{BudgetId, JobId, Label, Name, Term};
 use crate::job::{Job, Phase};
 use crate::plan::{Alone, Links, has_windows, plan, pools, walk};
@@ -48,6 +48,8 @@ pub struct Row {
     pub since: Timestamp,
     /// Why it is there: the reason that binds.
     pub reason: Reason,
+    /// Its date, if it waits with one.
+    pub date: Option<Timestamp>,
 }
 
 /// Returns the queue: placed jobs that don't run yet, the waiting ones in order, those that fit nowhere, the held ones.
@@ -106,6 +108,7 @@ pub(super) fn row(id: JobId, job: &Job, reason: Reason) -> Row {
             Phase::Held { .. } | Phase::Live(_) | Phase::Ended { .. } => job.submitted_at,
         },
         reason,
+        date: None,
     }
 }
 
@@ -132,6 +135,7 @@ fn in_line(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
         });
     }
     let planned = plan(state, links, now, Term::new(0));
+    let dates = dates(state, &planned, now);
     let planned: BTreeMap<JobId, &Start> = planned.decisions.iter().map(|start| (start.job, start)).collect();
     let mut stood: Vec<Stood<'_>> = best.into_values().collect();
     stood.sort_by_key(|stood| (stood.place, stood.pool));
@@ -155,12 +159,19 @@ fn in_line(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
             ahead: stood.place.saturating_sub(1),
             planned: planned.get(&stood.id).copied(),
         };
-        let reason = match alike {
-            Some(alike) if queued.planned.is_none() => alike.clone(),
+        let date = dates.get(&stood.id);
+        let binds = |queued: &Queued<'_>, outlook: &Outlook| {
+            queued.planned.is_none() && !outlook.fits_now && state.meta.safe_mode.is_none()
+        };
+        let reason = match (date, alike) {
+            (Some(date), _) if binds(&queued, outlook) => date.reason(now),
+            (_, Some(alike)) if queued.planned.is_none() => alike.clone(),
             _ => first(reasons(state, &queued, outlook))?,
         };
         let row = row(stood.id, stood.job, reason);
-        Some(Row { place: Some(stood.place), pool: Some(stood.pool.clone()), uses: stood.uses, ..row })
+        let date = date.map(|date| date.promise.at);
+        let (place, pool) = (Some(stood.place), Some(stood.pool.clone()));
+        Some(Row { place, pool, uses: stood.uses, date, ..row })
     });
     rows.collect()
 }

@@ -61,6 +61,13 @@ pub fn state(text: &str) -> State {
     lab.state
 }
 
+/// Builds a state in which nobody gets a date.
+pub fn undated(text: &str) -> State {
+    let mut state = state(text);
+    state.meta.settings.dates = false;
+    state
+}
+
 /// Plans with every ready node linked, in term 1.
 pub fn planned(state: &State) -> String {
     show(&plan(state, &Links::all_ready(state), NOW, Term::new(1)), state)

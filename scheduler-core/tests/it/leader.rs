@@ -16,7 +16,7 @@ use scheduler_core::plan::{Links, plan};
 use scheduler_core::state::{InLine, State, TimeJump, Timer};
 use scheduler_core::unit::{MilliGpus, Span, Timestamp};
 
-use crate::lab::{NOW, label, name, state};
+use crate::lab::{NOW, label, name, undated};
 
 const TERM: Term = Term::new(3);
 
@@ -29,7 +29,7 @@ struct Script {
 
 /// Runs the script's events and compares what the leader asks for after each.
 fn check(lab: &str, script: &str) {
-    let state = state(lab);
+    let state = undated(lab);
     let (leader, _) = Leader::start(&state, ReplicaId::new(1), TERM, NOW);
     let mut run = Script { state, leader, now: NOW, asked: None };
     let mut found = String::new();

@@ -160,6 +160,8 @@ fn live(story: &mut Story, random: &mut Random) {
     let mut leaves = Vec::new();
     let settings = *random.pick(&["window 24h", "window 48h", "window 24h\nmargin 5"]);
     story.tell(settings);
+    // The slow planner knows of no dates.
+    story.tell("dates off");
     for top in 0..2 + random.below(2) {
         let share = 10 + random.below(23);
         story.tell(&format!("budget t{top} {share}"));

@@ -3,6 +3,7 @@
 mod adversaries;
 mod apply;
 mod cluster_time;
+mod dates;
 mod explained;
 mod lab;
 mod leader;

@@ -5,11 +5,11 @@ use scheduler_core::id::JobId;
 use scheduler_core::plan::Links;
 use scheduler_core::queue::{of_pool, rows};
 
-use crate::lab::{NOW, name, state};
+use crate::lab::{NOW, name, undated};
 
 /// Shows the queue as `place job reason uses`, with uses in thousandths.
 fn check_queue(lines: &str, expected: &str) {
-    let lab = state(lines);
+    let lab = undated(lines);
     let shown = rows(&lab, &Links::all_ready(&lab), NOW).into_iter().map(|row| {
         let uses: Vec<String> = row
             .uses
@@ -25,7 +25,7 @@ fn check_queue(lines: &str, expected: &str) {
 
 /// Shows a job's explanation: its sentence, tokens, facts and changes.
 fn check_job(lines: &str, id: u32, expected: &str) {
-    let lab = state(lines);
+    let lab = undated(lines);
     let explained = job(&lab, &Links::all_ready(&lab), JobId::new(id), NOW).expect("a known job");
     let mut shown = vec![explained.sentence.clone()];
     let tokens = explained.reasons.iter().map(|reason| {
@@ -155,7 +155,7 @@ fn running_jobs_say_whether_anybody_may_take_their_gpus() {
          runs 1.1 a 2 n1 0-1 for=1h min=3h
          runs 2.1 a 2 n1 2-3 for=5h min=3h
          runs 3.1 a 2 n1 4-5 for=5h free";
-    let lab = state(lines);
+    let lab = undated(lines);
     let token = |id| {
         let explained = job(&lab, &Links::all_ready(&lab), JobId::new(id), NOW).expect("a known job");
         (explained.reasons[0].token, explained.protected_until.map(|at| at < NOW))
@@ -170,7 +170,7 @@ fn running_jobs_say_whether_anybody_may_take_their_gpus() {
 
 #[test]
 fn a_job_in_several_pools_has_its_best_place() {
-    let lab = state(
+    let lab = undated(
         "node n1 1 h100 pool=east
          node n2 1 h100 pool=west
          budget a 100

@@ -66,6 +66,11 @@ impl World {
         Self::with(Settings { allow_simulated: true, ..Settings::default() })
     }
 
+    /// In which nobody gets a date.
+    pub fn undated() -> Self {
+        Self::with(Settings { allow_simulated: true, dates: false, ..Settings::default() })
+    }
+
     /// Before its founding.
     pub fn empty() -> Self {
         Self { state: State::default(), log: Vec::new(), terms: Vec::new(), term: TERM, now: BEGIN }
@@ -194,7 +199,7 @@ impl World {
             attempt: self.job(job).next_attempt,
             on: on.collect(),
             takes: takes.iter().map(take).collect(),
-            why: Why { place: 1, levels: Vec::new(), choice: None },
+            why: Why { place: 1, levels: Vec::new(), choice: None, date: None },
         }
     }
 
@@ -361,7 +366,7 @@ pub fn start(job: JobId, attempt: AttemptNo, node: NodeId, slots: &[u16]) -> Sta
         attempt,
         on: vec![(node, slots)],
         takes: Vec::new(),
-        why: Why { place: 1, levels: Vec::new(), choice: None },
+        why: Why { place: 1, levels: Vec::new(), choice: None, date: None },
     }
 }
 
@@ -382,7 +387,7 @@ pub fn ended(exit: Exit, by: EndedBy) -> RankEvent {
 }
 
 pub fn plan(decisions: Vec<Start>) -> Plan {
-    Plan { term: TERM, index: LogIndex::new(0), decisions }
+    Plan { term: TERM, index: LogIndex::new(0), decisions, dates: Vec::new() }
 }
 
 pub fn mark(id: u8, made_at: Timestamp, body: u8) -> RequestMark {

@@ -21,6 +21,14 @@ pub fn set(settings: &mut Settings, key: &str, value: u64) -> Result<(), Error> 
         })?;
         return Ok(());
     }
+    if let Some(flag) = flag(settings, key) {
+        *flag = match value {
+            0 => false,
+            1 => true,
+            _ => return Err(Error::bad("settings", format!("`{key}` is 0 or 1, not {value}"))),
+        };
+        return Ok(());
+    }
     let Some(span) = span(settings, key) else {
         return Err(Error::bad("settings", format!("there is no setting `{key}`")));
     };
@@ -29,6 +37,15 @@ pub fn set(settings: &mut Settings, key: &str, value: u64) -> Result<(), Error> 
     }
     *span = Span::from_millis(value);
     Ok(())
+}
+
+/// Returns what is either on, 1, or off, 0.
+fn flag<'a>(settings: &'a mut Settings, key: &str) -> Option<&'a mut bool> {
+    match key {
+        "dates" => Some(&mut settings.dates),
+        "short_later" => Some(&mut settings.short_later),
+        _ => None,
+    }
 }
 
 /// Returns a plain number and what it can be.
@@ -46,6 +63,7 @@ fn count<'a>(settings: &'a mut Settings, key: &str) -> Option<(&'a mut u32, Rang
         "curve_points_max" => Some((&mut settings.curve_points_max, 1_000..=u32::MAX)),
         "margin_ppm" => Some((&mut settings.margin_ppm, 0..=1_000_000)),
         "barren_max" => Some((&mut settings.barren_max, 1..=100)),
+        "more_dates_ppm" => Some((&mut settings.more_dates_ppm, 0..=1_000_000)),
         _ => None,
     }
 }
@@ -64,6 +82,7 @@ fn span<'a>(settings: &'a mut Settings, key: &str) -> Option<&'a mut Span> {
         "free_backoff" => &mut settings.free_backoff,
         "free_backoff_max" => &mut settings.free_backoff_max,
         "recheck" => &mut settings.recheck,
+        "date_margin" => &mut settings.date_margin,
         "beat" => &mut settings.beat,
         "silent_after" => &mut settings.silent_after,
         "unreachable_after" => &mut settings.unreachable_after,
@@ -96,6 +115,9 @@ mod tests {
         for key in ["rank_grace", "restart_guess", "free_backoff", "free_backoff_max", "recheck"] {
             set(&mut settings, key, 60).unwrap();
         }
+        set(&mut settings, "dates", 0).unwrap();
+        set(&mut settings, "short_later", 1).unwrap();
+        assert!(!settings.dates && settings.short_later);
         let refused = [
             ("beat", 49),
             ("beat", u64::MAX),
@@ -105,6 +127,8 @@ mod tests {
             ("barren_max", 0),
             ("barren_max", 101),
             ("recheck", 49),
+            ("dates", 2),
+            ("more_dates_ppm", 1_000_001),
         ];
         for (key, value) in refused {
             assert!(set(&mut settings, key, value).is_err(), "{key} {value}");

@@ -3,6 +3,7 @@
 //! What an entry asks is told from its command; what became of jobs, attempts and nodes from the difference of the two
 //! states, since time alone changes them too (a drain begins, a job is tried again).
 
+mod dates;
 mod grants;
 mod jobs;
 mod nodes;
@@ -33,6 +34,7 @@ pub fn events(
     scene.grants(&mut out);
     scene.nodes(&mut out);
     scene.jobs(&mut out);
+    scene.dates(&mut out);
     if before.meta.safe_mode.is_none()
         && let Some(mode) = &after.meta.safe_mode
     {

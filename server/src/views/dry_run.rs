@@ -28,7 +28,10 @@ pub fn view(scene: Scene<'_>, user: &Name, submit: &Submit, dry: &DryRun) -> v1:
     };
     match &dry.expected {
         Expected::Starts { start, .. } => starts(scene, start, reply),
-        Expected::Waits(why) => waits(why, reply),
+        Expected::Waits(why) => {
+            let date = why.date.as_ref().map(|date| super::date::view(scene.state(), date));
+            v1::PlanJobReply { date, ..waits(why, reply) }
+        }
     }
 }
 

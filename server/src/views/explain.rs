@@ -55,6 +55,7 @@ pub fn job(scene: Scene<'_>, subject: &str, why: &Explanation) -> v1::Explanatio
         cost_now: why.cost_now.as_ref().map(cost_now),
         takers: why.takers.iter().map(|taker| taker_view(state, taker)).collect(),
         left_at: None,
+        date: why.date.as_ref().map(|date| super::date::view(state, date)),
     }
 }
 
@@ -100,7 +101,7 @@ pub fn victim(state: &State, attempt: AttemptId, right: &Right, price: &Price, g
     let job = state.jobs.get(&attempt.job);
     let (mine, theirs) = match right {
         Right::Share { mine, theirs } => (Some(use_view(state, mine)), Some(use_view(state, theirs))),
-        Right::FreeTier | Right::Turn => (None, None),
+        Right::FreeTier | Right::Turn | Right::Claim { .. } => (None, None),
     };
     v1::VictimView {
         attempt: attempt.to_string(),
@@ -134,7 +135,7 @@ fn cost_now(cost: &Cost) -> v1::CostNow {
 fn taker_view(state: &State, taker: &Taker) -> v1::TakerView {
     let (mine, theirs) = match &taker.right {
         Right::Share { mine, theirs } => (Some(use_view(state, theirs)), Some(use_view(state, mine))),
-        Right::FreeTier | Right::Turn => (None, None),
+        Right::FreeTier | Right::Turn | Right::Claim { .. } => (None, None),
     };
     v1::TakerView {
         right: words::right(&taker.right).to_owned(),

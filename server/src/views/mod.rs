@@ -11,6 +11,7 @@ pub mod budget_one;
 pub mod capacity;
 pub mod cluster;
 pub mod cost;
+pub mod date;
 pub mod delivery;
 pub mod drain;
 pub mod dry_run;

@@ -9,6 +9,7 @@ use scheduler_core::id::{BudgetId, JobId, Name};
 use scheduler_core::job::Phase;
 use scheduler_core::plan::Links;
 use scheduler_core::queue::{self, Row};
+use scheduler_core::unit::Timestamp;
 
 use super::job::Stands;
 use super::{Scene, array, pool, use_view, words};
@@ -61,6 +62,7 @@ fn row_view(scene: Scene<'_>, row: &Row) -> v1::QueueRow {
         reason: row.reason.token.as_str().to_owned(),
         sentence: row.reason.sentence.clone(),
         shown_as: row.job.to_string(),
+        date_at: row.date.map(Timestamp::as_millis),
         tasks: state.arrays.get(&row.job).map(|whole| array::tasks(scene, row.job, whole)),
     }
 }

@@ -77,6 +77,7 @@ pub fn right(right: &Right) -> &'static str {
         Right::FreeTier => "free-tier",
         Right::Turn => "turn",
         Right::Share { .. } => "share",
+        Right::Claim { .. } => "claim",
     }
 }
 
@@ -97,6 +98,7 @@ pub fn bill_cause(cause: BillCause) -> &'static str {
         BillCause::Share => "share",
         BillCause::Turn => "turn",
         BillCause::FreeTier => "free-tier",
+        BillCause::Claim => "claim",
         BillCause::Drain => "drain",
         BillCause::Operator => "operator",
     }

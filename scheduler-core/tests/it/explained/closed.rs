@@ -8,7 +8,7 @@ use scheduler_core::state::State;
 use scheduler_core::unit::{Span, Timestamp};
 
 use super::check;
-use crate::lab::{NOW, name, state};
+use crate::lab::{NOW, name, undated};
 use crate::report::capacity::node;
 
 fn explained(lab: &State, id: u32) -> Explanation {
@@ -28,7 +28,7 @@ fn drain(lab: &mut State, wanted: &str, begins_at: Timestamp) {
 
 #[test]
 fn nodes_that_somebody_closed_are_named_with_the_reason() {
-    let mut lab = state("node n1 4 h100\nnode n2 4 h100\nbudget a 100\njob 1 a 4");
+    let mut lab = undated("node n1 4 h100\nnode n2 4 h100\nbudget a 100\njob 1 a 4");
     let cordon = Cordon { who: Some(name("ada")), reason: "ECC errors".to_owned(), since: NOW };
     node(&mut lab, "n1").cordon = Some(cordon);
     drain(&mut lab, "n2", NOW);
@@ -50,7 +50,7 @@ fn nodes_that_somebody_closed_are_named_with_the_reason() {
 
 #[test]
 fn a_maintenance_window_keeps_away_what_it_would_cut() {
-    let mut lab = state("node n1 4 h100\nbudget a 100\njob 1 a 4 min=2h");
+    let mut lab = undated("node n1 4 h100\nbudget a 100\njob 1 a 4 min=2h");
     drain(&mut lab, "n1", NOW.plus(Span::from_hours(1)));
     let found = explained(&lab, 1);
     let facts = &found.facts[2].facts;

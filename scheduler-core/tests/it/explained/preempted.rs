@@ -59,7 +59,7 @@ fn adopt(world: &mut World, start: Start) -> AttemptId {
 
 /// A job of `lang/pre` ran 65 min on four GPUs, saved 9 min 30 s ago, and was just taken for two of `lang/post`.
 fn taken() -> (World, NodeId, AttemptId, AttemptId) {
-    let mut world = World::new();
+    let mut world = World::undated();
     let node = world.node("n1", 4);
     let mut asked = request(4);
     asked.budget = String::from("lang/pre");
@@ -259,7 +259,7 @@ fn a_decision_names_each_victim_with_right_price_and_numbers() {
 #[test]
 fn what_might_have_helped_depends_on_what_the_job_says_of_itself() {
     let help = |change: fn(&mut scheduler_core::spec::Request), right: fn(&World) -> Right| {
-        let mut world = World::new();
+        let mut world = World::undated();
         let node = world.node("n1", 4);
         let mut asked = request(4);
         asked.budget = String::from("lang/pre");

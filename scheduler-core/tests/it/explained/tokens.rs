@@ -44,6 +44,7 @@ fn stops() -> Vec<StopCause> {
         StopCause::Unwanted,
         taken(Right::FreeTier),
         taken(Right::Turn),
+        taken(Right::Claim { date: DecisionId { index: LogIndex::new(4), n: 1 }, at: NOW }),
         taken(Right::Share { mine: side(1), theirs: side(2) }),
         StopCause::Drain { who: who.clone(), reason: reason.clone(), cuts: Span::ZERO },
         StopCause::Drain { who: who.clone(), reason: reason.clone(), cuts: Span::from_mins(9) },
@@ -184,6 +185,12 @@ fn waits_in_every_way(met: &mut Met) {
     for lines in all {
         met.job(&state(lines), ONE, Stage::Waiting);
     }
+    let mut dated = state(
+        "node n1 2 h100\nbudget a 100\nruns 9.1 a 1 n1 0 for=1h min=2h\njob 1 a 1 min=4h\njob 2 a 2 first",
+    );
+    crate::dates::issue(&mut dated);
+    met.job(&dated, ONE, Stage::Waiting);
+    met.job(&dated, JobId::new(2), Stage::Waiting);
     let mut safe = state(all[0]);
     safe.meta.safe_mode =
         Some(SafeMode { since: NOW, index: LogIndex::new(4), what: "a law was broken".to_owned() });

@@ -9,7 +9,7 @@ use scheduler_core::state::{SafeMode, State};
 use scheduler_core::unit::Span;
 
 use super::check;
-use crate::lab::{NOW, state};
+use crate::lab::{NOW, undated};
 use crate::report::capacity::{attempt, live, node};
 
 fn explained(lab: &State, id: u32) -> Explanation {
@@ -23,7 +23,7 @@ fn tokens(lab: &State, id: u32) -> Vec<Token> {
 #[test]
 fn gpus_past_their_protection_say_whose_side_goes_first() {
     // Of 8 GPUs for a week each side has 672 GPU-h; a ran 8 x 5 h, b more: it set nothing aside, but 8 x 9 h ran.
-    let lab = state(
+    let lab = undated(
         "node n1 8 h100
          budget a 50
          budget b 50
@@ -48,7 +48,7 @@ fn gpus_past_their_protection_say_whose_side_goes_first() {
 
 #[test]
 fn gpus_within_the_margin_say_so() {
-    let lab = state(
+    let lab = undated(
         "node n1 8 h100
          budget a 50
          budget b 50
@@ -66,7 +66,7 @@ fn gpus_within_the_margin_say_so() {
 
 #[test]
 fn gpus_of_its_own_budget_and_of_nodes_that_nobody_hears_of_stay_where_they_are() {
-    let mut lab = state(
+    let mut lab = undated(
         "node n1 4 h100
          node n2 4 h100
          node n3 4 h100
@@ -99,7 +99,7 @@ fn gpus_of_its_own_budget_and_of_nodes_that_nobody_hears_of_stay_where_they_are(
 
 #[test]
 fn protected_gpus_bind_before_those_that_go_first_and_have_an_end() {
-    let lab = state(
+    let lab = undated(
         "node n1 8 h100
          budget a 50
          budget b 50
@@ -117,7 +117,7 @@ fn protected_gpus_bind_before_those_that_go_first_and_have_an_end() {
 
 #[test]
 fn a_gang_waits_for_enough_nodes() {
-    let mut lab = state(
+    let mut lab = undated(
         "node n1 4 h100
          node n2 4 h100
          node n3 4 h100
@@ -140,7 +140,7 @@ fn a_gang_waits_for_enough_nodes() {
 
 #[test]
 fn gpus_promised_to_others_count_as_protected_with_them() {
-    let mut lab = state(
+    let mut lab = undated(
         "node n1 8 h100
          node n2 8 a100
          budget a 100
@@ -165,7 +165,7 @@ fn gpus_promised_to_others_count_as_protected_with_them() {
 
 #[test]
 fn safe_mode_binds_before_the_line_and_is_not_taken_for_a_lack_of_cores() {
-    let mut lab = state("node n1 8 h100\nbudget a 100\njob 1 a 4\njob 2 a 4");
+    let mut lab = undated("node n1 8 h100\nbudget a 100\njob 1 a 4\njob 2 a 4");
     let what = "a law was broken".to_owned();
     lab.meta.safe_mode = Some(SafeMode { since: NOW, index: LogIndex::new(4), what });
     assert_eq!(tokens(&lab, 1), [Token::WaitingSafeMode]);
@@ -174,7 +174,7 @@ fn safe_mode_binds_before_the_line_and_is_not_taken_for_a_lack_of_cores() {
 
 #[test]
 fn a_job_of_the_free_tier_waits_for_idle_gpus_alone() {
-    let mut lab = state(
+    let mut lab = undated(
         "node n1 8 h100
          budget a 100
          runs 1.1 a 4 n1 0-3 for=5h

@@ -13,7 +13,7 @@ use scheduler_core::unit::{Span, Timestamp};
 
 use super::room::{of_type, slots};
 use super::{Naive, decided};
-use crate::lab::{NOW, state};
+use crate::lab::{NOW, undated};
 use crate::random::{Random, lab, lab_with_gangs};
 
 #[test]
@@ -21,7 +21,7 @@ fn the_planner_agrees_with_a_slow_and_obvious_one() {
     let (mut starts, mut takes, mut several) = (0, 0, 0);
     for seed in 0..600 {
         let lines = lab(&mut Random::new(seed));
-        let lab = state(&lines);
+        let lab = undated(&lines);
         let plan = plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1));
         let slow = Naive::plan(&lab, NOW);
         assert_eq!(decided(&plan), slow, "\nseed {seed}\n{lines}");
@@ -37,7 +37,7 @@ fn the_planner_agrees_with_a_slow_and_obvious_one() {
 fn no_idle_gpu_is_left_that_a_waiting_job_could_use() {
     for seed in 1000..1200 {
         let lines = lab(&mut Random::new(seed));
-        let lab = state(&lines);
+        let lab = undated(&lines);
         let mut after = Naive::new(&lab, NOW);
         for start in plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1)).decisions {
             let job = after.state.jobs.get(&start.job).expect("a known job").clone();
@@ -133,7 +133,7 @@ fn the_planner_agrees_with_a_slow_and_obvious_one_on_gangs() {
     let (mut gangs, mut takes, mut several) = (0, 0, 0);
     for seed in 4000..4600 {
         let lines = lab_with_gangs(&mut Random::new(seed));
-        let lab = state(&lines);
+        let lab = undated(&lines);
         let plan = plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1));
         let slow = Naive::agrees(&lab, NOW, &plan, &format!("seed {seed}\n{lines}"));
         let of_gangs = slow.iter().filter(|(_, on, _)| on.len() > 1);
@@ -150,7 +150,7 @@ fn gangs_are_whole_and_whoever_gives_way_to_them_is_needed() {
     let (mut gangs, mut takes) = (0, 0);
     for seed in 2000..2600 {
         let lines = lab_with_gangs(&mut Random::new(seed));
-        let lab = state(&lines);
+        let lab = undated(&lines);
         let plan = plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1));
         check_laws(&lab, NOW, &plan, &format!("seed {seed}\n{lines}"));
         let of_gangs = plan.decisions.iter().filter(|start| start.on.len() > 1);
@@ -164,7 +164,7 @@ fn gangs_are_whole_and_whoever_gives_way_to_them_is_needed() {
 fn a_gang_with_an_idle_or_coming_or_takeable_place_never_waits() {
     for seed in 3000..3300 {
         let lines = lab_with_gangs(&mut Random::new(seed));
-        let lab = state(&lines);
+        let lab = undated(&lines);
         let plan = plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1));
         let mut naive = Naive::new(&lab, NOW);
         for start in &plan.decisions {

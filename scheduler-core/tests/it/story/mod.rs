@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! budget a/b 50                       percent of its parent; they come first
-//! window 24h | margin 2               settings; before everything else
+//! window 24h | margin 2 | dates off               settings; before everything else
 //! node n1 4
 //! submit x a/b 4 [min=60m] [free] [first|last] [once] [every=30m] [grace=30s] [retries=2]
 //!     [lasts=3h]                      it exits well after so much work; what was saved is not done again
@@ -156,6 +156,10 @@ impl Story {
             }
             ["margin", percent] => {
                 self.settings.margin_ppm = percent.parse::<u32>().expect("a margin in percent") * 10_000;
+                return;
+            }
+            ["dates", "off"] => {
+                self.settings.dates = false;
                 return;
             }
             _ => self.plant(),

@@ -1,0 +1,404 @@
+//! The earliest time at which nodes of the right shape are free for a job, and of those the cheapest (DESIGN 6, Dates).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::fit::{Room, barred};
+use super::free_at::{Free, Judge};
+use super::idle::{Ask as Asked, Found, Idle, Spare, size};
+use super::offers::{Look, Offers};
+use super::price::price;
+use super::taking::among;
+use super::victims::{Ahead, Victims};
+use super::{Line, Links};
+use crate::date::{Awaited, How, Promise};
+use crate::decision::{Basis, Price, Start, UseOf};
+use crate::id::{AttemptId, JobId, Name, NodeId, Slot};
+use crate::job::Job;
+use crate::lifecycle::dates::no_good;
+use crate::lifecycle::leaving;
+use crate::lifecycle::need::{Need, attempts_on, could_hold, is_of_type, need, rate};
+use crate::lifecycle::reserve::{self, Reserved, Stay, both, certain, claimed_until};
+use crate::node::{Contact, Node};
+use crate::spec::Shape;
+use crate::state::State;
+use crate::unit::{MilliGpus, Span, Timestamp};
+
+/// Who needs a date.
+pub(super) struct Wish<'a> {
+    pub id: JobId,
+    pub job: &'a Job,
+    pub pool: &'a Name,
+    /// When it was issued first: rights are judged as of then.
+    pub issued_at: Timestamp,
+}
+
+/// What a round knows when it looks for a date.
+pub(super) struct Seeker<'r, 'a> {
+    state: &'a State,
+    links: &'r Links,
+    now: Timestamp,
+    decided: &'r [Start],
+    /// The decisions by node, and who leaves by them.
+    placed: BTreeMap<NodeId, Vec<usize>>,
+    leaving: BTreeSet<AttemptId>,
+}
+
+/// One node that could hold a part of the job.
+struct Spot<'a> {
+    id: NodeId,
+    node: &'a Node,
+    slots: Vec<Seat>,
+    /// Who stays, with what else it has here.
+    stays: Vec<(AttemptId, Option<Free>, Need)>,
+    reserved: Reserved,
+    need: Need,
+    /// When it is free.
+    at: Timestamp,
+}
+
+/// One GPU of it.
+#[derive(Clone, Copy)]
+struct Seat {
+    slot: Slot,
+    free: Free,
+    /// Who has it, or gets it; none if it is idle.
+    by: Option<AttemptId>,
+}
+
+impl<'r, 'a> Seeker<'r, 'a> {
+    pub(super) fn new(state: &'a State, links: &'r Links, now: Timestamp, decided: &'r [Start]) -> Self {
+        let mut placed: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
+        for (at, start) in decided.iter().enumerate() {
+            start.on.iter().for_each(|(node, _)| placed.entry(*node).or_default().push(at));
+        }
+        let leaving = decided.iter().flat_map(|start| &start.takes).map(|take| take.attempt).collect();
+        Self { state, links, now, decided, placed, leaving }
+    }
+
+    /// Returns the cores and memory of a node that decisions gave to those who may be protected beyond a moment.
+    pub(super) fn placed_on(&self, id: NodeId, at: Timestamp) -> Need {
+        let mut sum = Need::default();
+        let Some(node) = self.state.nodes.get(&id) else { return sum };
+        for start in self.placed.get(&id).into_iter().flatten().map(|at| &self.decided[*at]) {
+            if let Some(job) = self.state.jobs.get(&start.job)
+                && at < self.over_by(start, job)
+            {
+                sum = both(sum, need(&job.terms.shape, node));
+            }
+        }
+        sum
+    }
+
+    /// Returns what a job can be promised: none if no nodes in service could ever hold it. Of several types of GPUs it
+    /// is the one that is free first.
+    pub(super) fn find(&self, line: &mut Line<'a>, wish: &Wish<'a>, idle: &Idle<'a>) -> Option<Promise> {
+        let types = wish.job.terms.shape.of_each_type();
+        let found = types.iter().filter_map(|shape| self.find_of(line, wish, shape, idle));
+        found.min_by_key(|promise| promise.at)
+    }
+
+    fn find_of(
+        &self,
+        line: &mut Line<'a>,
+        wish: &Wish<'a>,
+        shape: &Shape,
+        idle: &Idle<'a>,
+    ) -> Option<Promise> {
+        let wanted = size(shape.nodes);
+        let barred = barred(self.state, wish.job);
+        let is_able = |(id, node): &(&NodeId, &Node)| {
+            let is_open = node.contact == Contact::Ready && node.cordon.is_none() && !node.is_draining();
+            node.pool == *wish.pool && is_open && !barred.contains(*id) && could_hold(shape, node)
+        };
+        let able: Vec<(&NodeId, &'a Node)> = self.state.nodes.iter().filter(is_able).collect();
+        if able.len() < wanted || wanted == 0 {
+            return None;
+        }
+        let mut judge = Judge::new(self.state, self.now, wish);
+        let spots = able.into_iter().filter_map(|(id, node)| {
+            let position = idle.position(*id);
+            let mut reserved = position.map_or_else(
+                || reserve::on_node(self.state, *id, node),
+                |at| idle.nodes[at].reserved.clone(),
+            );
+            reserved.remove(wish.id);
+            self.spot(line, &mut judge, (wish, shape), (*id, node), reserved)
+        });
+        let spots: Vec<Spot<'a>> = spots.collect();
+        let at = match shape.within.filter(|_| wanted > 1) {
+            None => self.earliest(wish, spots.iter().collect(), wanted),
+            Some(level) => self.earliest_within(wish, &spots, wanted, level),
+        }?;
+        let until = claimed_until(self.state, wish.id, wish.job, at);
+        let free = |spot: &&Spot<'a>| spot.at <= at && no_good(spot.node, at, until).is_none();
+        self.cheapest(line, (wish, shape), (at, until), &spots.iter().filter(free).collect::<Vec<_>>())
+    }
+
+    /// Looks at a node; none if it is never free for the job.
+    fn spot(
+        &self,
+        line: &mut Line<'a>,
+        judge: &mut Judge<'a>,
+        (wish, shape): (&Wish<'a>, &Shape),
+        (id, node): (NodeId, &'a Node),
+        reserved: Reserved,
+    ) -> Option<Spot<'a>> {
+        let decided: Vec<&Start> =
+            self.placed.get(&id).into_iter().flatten().map(|at| &self.decided[*at]).collect();
+        let mut slots = Vec::new();
+        for (slot, gpu) in (0_u16..).map(Slot::new).zip(&node.gpus) {
+            if !gpu.is_present || !is_of_type(shape, gpu) {
+                continue;
+            }
+            let is_ours =
+                |start: &&&Start| start.on.iter().any(|(on, slots)| *on == id && slots.contains(&slot));
+            let (by, free) = match (decided.iter().find(is_ours), gpu.next.or(gpu.holder)) {
+                (Some(start), _) => (Some(of(start)), self.free_of_start(line, judge, start)),
+                (None, None) => (None, Some(Free { at: self.now, how: How::Takeable })),
+                (None, Some(by)) => {
+                    let attempt = self.state.attempts.get(&by);
+                    // Nobody knows when a process that nobody placed is gone.
+                    let is_its = attempt.is_some_and(|attempt| attempt.placement_of(id, slot).is_some());
+                    (Some(by), is_its.then(|| self.free_of(line, judge, by)).flatten())
+                }
+            };
+            let Some(free) = free else { continue };
+            slots.push(after(&reserved, self.state, Seat { slot, free, by }));
+        }
+        let mut stays: Vec<_> = Vec::new();
+        for by in attempts_on(node) {
+            let gone = |attempt: &crate::job::Attempt| attempt.is_leaving() || self.leaving.contains(&by);
+            let Some(job) = self.state.jobs.get(&by.job) else { continue };
+            if self.state.attempts.get(&by).is_none_or(gone) {
+                continue;
+            }
+            stays.push((by, self.free_of(line, judge, by), need(&job.terms.shape, node)));
+        }
+        for start in decided {
+            let Some(job) = self.state.jobs.get(&start.job) else { continue };
+            stays.push((of(start), self.free_of_start(line, judge, start), need(&job.terms.shape, node)));
+        }
+        let need = need(shape, node);
+        let mut spot = Spot { id, node, slots, stays, reserved, need, at: self.now };
+        let until = |at| claimed_until(self.state, wish.id, wish.job, at);
+        spot.at = spot
+            .free_from(wish.id, size(shape.gpus_per_node.get()), until)?
+            .max(node.backoff_until.unwrap_or(self.now));
+        Some(spot)
+    }
+
+    fn free_of(&self, line: &mut Line<'a>, judge: &mut Judge<'a>, id: AttemptId) -> Option<Free> {
+        let attempt = self.state.attempts.get(&id)?;
+        if self.leaving.contains(&id) {
+            let grace = self.state.jobs.get(&id.job).map_or(Span::ZERO, |job| job.terms.grace);
+            return Some(Free { at: self.now.plus(grace), how: How::Leaves });
+        }
+        judge.attempt(line, id, attempt)
+    }
+
+    fn free_of_start(&self, line: &mut Line<'a>, judge: &mut Judge<'a>, start: &Start) -> Option<Free> {
+        let job = self.state.jobs.get(&start.job)?;
+        Some(judge.placed(line, start.job, job, self.over_by(start, job)))
+    }
+
+    fn over_by(&self, start: &Start, job: &Job) -> Timestamp {
+        let latest_go = leaving::latest_go(self.state, start, self.now);
+        certain(self.state, start.job, job).map_or(Timestamp::ZERO, |certain| latest_go.plus(certain))
+    }
+
+    /// Returns the earliest time at which enough nodes are free.
+    fn earliest(&self, wish: &Wish<'a>, mut spots: Vec<&Spot<'a>>, wanted: usize) -> Option<Timestamp> {
+        spots.sort_by_key(|spot| (spot.at, spot.id));
+        loop {
+            let at = spots.get(wanted - 1)?.at;
+            let until = claimed_until(self.state, wish.id, wish.job, at);
+            let before = spots.len();
+            // A drain to come closes a node for what would not be over by then.
+            spots.retain(|spot| spot.at > at || no_good(spot.node, at, until).is_none());
+            if spots.len() == before {
+                return Some(at);
+            }
+        }
+    }
+
+    /// Returns the earliest time at which enough nodes of one group are.
+    fn earliest_within(
+        &self,
+        wish: &Wish<'a>,
+        spots: &[Spot<'a>],
+        wanted: usize,
+        level: u8,
+    ) -> Option<Timestamp> {
+        let mut groups: BTreeMap<&[Name], Vec<&Spot<'a>>> = BTreeMap::new();
+        for spot in spots {
+            if let Some(group) = spot.node.group(level) {
+                groups.entry(group).or_default().push(spot);
+            }
+        }
+        groups.into_values().filter_map(|group| self.earliest(wish, group, wanted)).min()
+    }
+
+    /// Reserves the cheapest of the nodes that are free at a time.
+    fn cheapest(
+        &self,
+        line: &mut Line<'a>,
+        (wish, shape): (&Wish<'a>, &Shape),
+        (at, until): (Timestamp, Timestamp),
+        spots: &[&Spot<'a>],
+    ) -> Option<Promise> {
+        let mut ordered: Vec<&Spot<'a>> = spots.to_vec();
+        ordered.sort_by_key(|spot| spot.id);
+        let idle = Idle::of_nodes(ordered.iter().map(|spot| spot.spare(at)).collect());
+        let (list, uses) = self.ahead(line, at, &ordered);
+        let victims = Victims::by_date(list, &idle);
+        let rights = victims.all(&uses, &idle);
+        let none = BTreeSet::new();
+        let (barred, certain, latest_go) = (&none, None, self.now);
+        let ask = Asked { job: wish.id, shape, barred, only: None, certain, latest_go };
+        let places: Vec<usize> = (0..idle.nodes.len()).collect();
+        let offers = &mut Offers::default();
+        let look = &mut Look { ask: &ask, idle: &idle, victims: &victims, rights: &rights, offers };
+        let found = among(look, &places)?;
+        let awaits = awaits(&ordered, &found.on);
+        Some(Promise { at, until, on: found.on, awaits })
+    }
+
+    /// Returns who is out of the way by then, each with what taking it would cost now, and the use of its budget.
+    fn ahead(&self, line: &mut Line<'a>, at: Timestamp, spots: &[&Spot<'a>]) -> (Vec<Ahead<'a>>, Vec<UseOf>) {
+        let mut on: BTreeMap<AttemptId, Vec<(NodeId, Vec<Slot>)>> = BTreeMap::new();
+        for spot in spots {
+            let mut here: BTreeMap<AttemptId, Vec<Slot>> = BTreeMap::new();
+            for seat in spot.slots.iter().filter(|seat| seat.free.at <= at && !seat.comes()) {
+                here.entry(seat.by.unwrap_or(NOBODY)).or_default().push(seat.slot);
+            }
+            for (by, slots) in here.into_iter().filter(|(by, _)| *by != NOBODY) {
+                on.entry(by).or_default().push((spot.id, slots));
+            }
+        }
+        let (mut list, mut uses) = (Vec::new(), Vec::new());
+        for (id, on) in on {
+            let Some(job) = self.state.jobs.get(&id.job) else { continue };
+            let price = match self.state.attempts.get(&id) {
+                Some(attempt) => price(self.state, self.links, id, (attempt, job), self.now),
+                None => self.price_of_new(job, &on),
+            };
+            uses.push(line.used(job.budget));
+            list.push(Ahead { id, job, price, on });
+        }
+        (list, uses)
+    }
+
+    /// Returns what taking would cost that was only decided: nothing but to start again.
+    fn price_of_new(&self, job: &Job, on: &[(NodeId, Vec<Slot>)]) -> Price {
+        let rates = on.iter().filter_map(|(node, _)| self.state.nodes.get(node));
+        let rate = rates.map(|node| rate(&job.terms.shape, node).get()).sum();
+        Price {
+            rate: MilliGpus::new(rate),
+            lost: Span::ZERO,
+            restart: job.progress.usual_restart(self.state.meta.settings.restart_guess),
+            preemptions: job.progress.preemptions,
+            saved_at: None,
+            basis: Basis::Unknown,
+        }
+    }
+}
+
+/// Stands for nobody: no job has the number zero.
+const NOBODY: AttemptId = AttemptId { job: JobId::new(0), no: crate::id::AttemptNo::new(0) };
+
+fn of(start: &Start) -> AttemptId {
+    AttemptId { job: start.job, no: start.attempt }
+}
+
+/// A GPU that is reserved by earlier dates is free after the protection of their jobs.
+fn after(reserved: &Reserved, state: &State, seat: Seat) -> Seat {
+    let last = reserved.parts().filter(|part| part.slots.contains(&seat.slot)).max_by_key(|part| part.until);
+    match last {
+        Some(part) if part.until > seat.free.at => {
+            let no = state.jobs.get(&part.job).map_or(NOBODY.no, |job| job.next_attempt);
+            let free = Free { at: part.until, how: How::EarlierDate };
+            Seat { free, by: Some(AttemptId { job: part.job, no }), ..seat }
+        }
+        Some(_) | None => seat,
+    }
+}
+
+impl Seat {
+    /// Whether nobody has to be taken for it: it is idle, or comes free.
+    fn comes(&self) -> bool {
+        self.by.is_none() || matches!(self.free.how, How::Leaves | How::EarlierDate)
+    }
+}
+
+impl<'a> Spot<'a> {
+    /// Returns when so many GPUs are free, and cores and memory enough.
+    fn free_from(
+        &self,
+        id: JobId,
+        wanted: usize,
+        until: impl Fn(Timestamp) -> Timestamp,
+    ) -> Option<Timestamp> {
+        let mut times: Vec<Timestamp> = self.slots.iter().map(|seat| seat.free.at).collect();
+        times.sort_unstable();
+        let first = *times.get(wanted.checked_sub(1)?)?;
+        let later = self.stays.iter().filter_map(|(_, free, _)| free.map(|free| free.at));
+        let mut moments: Vec<Timestamp> = vec![first];
+        moments.extend(later.chain(self.reserved.parts().map(|part| part.until)).filter(|at| *at > first));
+        moments.sort_unstable();
+        moments
+            .into_iter()
+            .find(|at| self.has_room(&Stay { job: id, need: self.need, from: *at, until: until(*at) }))
+    }
+
+    fn has_room(&self, stay: &Stay) -> bool {
+        let at = stay.from;
+        let is_there = |free: &Option<Free>| free.is_none_or(|free| free.at > at);
+        let stays = self.stays.iter().filter(|(_, free, _)| is_there(free)).map(|(_, _, need)| *need);
+        let all = both(stays.fold(stay.need, both), self.reserved.need_at(at, stay.job));
+        let whole = reserve::whole(self.node);
+        reserve::fits(all, whole) && self.reserved.has_room(whole, stay)
+    }
+
+    /// Returns it as it is at a date.
+    fn spare(&self, at: Timestamp) -> Spare<'a> {
+        let free = |comes: fn(&Seat) -> bool| {
+            let seats = self.slots.iter().filter(move |seat| seat.free.at <= at && comes(seat));
+            seats.map(|seat| seat.slot).collect::<Vec<Slot>>()
+        };
+        // Who is out of the way has left, but for those who would be taken.
+        let is_taken = |by: AttemptId| {
+            self.slots.iter().any(|seat| seat.by == Some(by) && seat.free.at <= at && !seat.comes())
+        };
+        let is_there =
+            |by: AttemptId, free: &Option<Free>| free.is_none_or(|free| free.at > at) || is_taken(by);
+        let stays = self.stays.iter().filter(|(by, free, _)| is_there(*by, free)).map(|(_, _, need)| *need);
+        let taken = both(stays.fold(Need::default(), both), self.reserved.need_at(at, NOBODY.job));
+        let room = Room::of(self.node, taken);
+        Spare {
+            id: self.id,
+            node: self.node,
+            version: 0,
+            slots: free(|seat| seat.by.is_none()),
+            coming: free(|seat| seat.by.is_some() && seat.comes()),
+            now: room,
+            later: room,
+            reserved: Reserved::default(),
+        }
+    }
+}
+
+/// Returns who has the GPUs that are reserved, and when each of them is out of the way.
+fn awaits(spots: &[&Spot<'_>], on: &Found) -> Vec<Awaited> {
+    let mut awaited: BTreeMap<AttemptId, Awaited> = BTreeMap::new();
+    for (id, slots) in on {
+        let seats = spots.iter().filter(|spot| spot.id == *id).flat_map(|spot| &spot.slots);
+        for seat in seats.filter(|seat| slots.contains(&seat.slot)) {
+            let Some(attempt) = seat.by else { continue };
+            let Free { at: free_at, how } = seat.free;
+            awaited.entry(attempt).or_insert(Awaited { attempt, gpus: 0, free_at, how }).gpus += 1;
+        }
+    }
+    awaited.into_values().collect()
+}
