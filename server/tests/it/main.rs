@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a missing value is the failure")]
 
+mod asks;
 mod budgets;
 mod founding;
 mod giving_way;

@@ -479,6 +479,7 @@ fn tree(world: &mut World, random: &mut Random) -> Vec<String> {
         owner: None,
         members: [name("bob"), name("ada")].into(),
         defaults: ContractDefaults::default(),
+        pools: Default::default(),
         children: Vec::new(),
     };
     let (mut leaves, mut tops) = (Vec::new(), Vec::new());
