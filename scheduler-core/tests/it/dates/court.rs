@@ -477,7 +477,6 @@ fn tree(world: &mut World, random: &mut Random) -> Vec<String> {
         name: name(&text),
         share: Share::from_ppm(u32::try_from(percent).expect("small") * 10_000).expect("at most the whole"),
         owner: None,
-        pools: Default::default(),
         members: [name("bob"), name("ada")].into(),
         defaults: ContractDefaults::default(),
         pools: Default::default(),
