@@ -366,6 +366,13 @@ impl Attempt {
         self.ended.is_none() || placement.freed_at.is_none()
     }
 
+    /// Returns the slots that it has, or is promised, on a node.
+    pub fn slots_on(&self, node: NodeId) -> impl Iterator<Item = Slot> + '_ {
+        let here =
+            self.placements.iter().filter(move |placement| placement.node == node && self.has(placement));
+        here.flat_map(|placement| placement.slots.iter().copied())
+    }
+
     /// Returns its placement on `node` with the GPU in `slot`, if it has that.
     #[must_use]
     pub fn placement_of(&self, node: NodeId, slot: Slot) -> Option<&Placement> {

@@ -12,8 +12,8 @@ use crate::command::Remembered;
 use crate::date::Date;
 use crate::decision::Record;
 use crate::id::{
-    AttemptId, BudgetId, ClusterId, DecisionId, EditId, Epoch, GrantId, JobId, LogIndex, Name, NodeId, Rank,
-    RequestId, Revision, Slot, SpecHash, Term, TokenHash,
+    AttemptId, AttemptNo, BudgetId, ClusterId, DecisionId, EditId, Epoch, GrantId, JobId, LogIndex, Name,
+    NodeId, Rank, RequestId, Revision, Slot, SpecHash, Term, TokenHash,
 };
 use crate::job::{Attempt, Job, JobResult};
 use crate::ledger::Books;
@@ -21,7 +21,7 @@ use crate::node::{JoinToken, Node};
 use crate::principal::Principal;
 use crate::settings::Settings;
 use crate::spec::{Tier, Turn};
-use crate::table::{Boxed, Table};
+use crate::table::{Boxed, Table, digest_of};
 use crate::unit::{Span, Timestamp};
 
 /// Everything that decisions are made from. A clone is cheap, and frozen.
@@ -61,8 +61,8 @@ pub struct State {
     pub strays: Table<(NodeId, AttemptId, Rank), Stray>,
     /// Promised starts of waiting jobs, by job and pool.
     pub dates: Table<(JobId, Name), Date, Boxed>,
-    /// Index: the jobs that wait, in line within each budget and tier.
-    pub line: Table<InLine, ()>,
+    /// Index: the jobs that wait, in line within each budget and tier, each with what kind of job it is.
+    pub line: Table<InLine, Kind>,
     /// Index: ended jobs whose GPUs are all free, by the moment from which they are only kept to be looked at.
     pub ended: Table<(Timestamp, JobId), ()>,
     /// How jobs ended that are not in state any more, for whoever depends on them.
@@ -88,6 +88,24 @@ pub struct InLine {
     pub submitted_at: Timestamp,
     /// Itself.
     pub job: JobId,
+}
+
+/// What a waiting job declared, in one number, so that those who are alike are known without being looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind(u64);
+
+impl Kind {
+    /// Of a job that has run, or could not: what it is given depends on more than its terms.
+    pub const OWN: Self = Self(0);
+
+    /// Returns what kind of job it is.
+    #[must_use]
+    pub fn of(job: &Job) -> Self {
+        if job.next_attempt > AttemptNo::new(1) || !job.failed_on.is_empty() {
+            return Self::OWN;
+        }
+        Self(digest_of(&job.terms).max(1))
+    }
 }
 
 /// Something that changes by time alone.

@@ -14,7 +14,7 @@ use crate::lifecycle::phase::place_of;
 use crate::node::Contact;
 use crate::plan::{Links, plan};
 use crate::spec::{Tier, Turn};
-use crate::state::State;
+use crate::state::{Kind, State};
 use crate::unit::{GpuCount, Span, Timestamp};
 
 /// Returns what would start the job now, and what would not, one line each.
@@ -123,9 +123,9 @@ impl Asking<'_> {
         let Some(job) = view.jobs.get_mut(&self.id) else { return false };
         let before = place_of(self.id, job);
         change(job);
-        let after = place_of(self.id, job);
+        let (after, kind) = (place_of(self.id, job), Kind::of(job));
         view.line.remove(&before);
-        view.line.insert(after, ());
+        view.line.insert(after, kind);
         self.starts(&view, self.links)
     }
 

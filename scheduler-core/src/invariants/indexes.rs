@@ -8,7 +8,7 @@ use crate::budget;
 use crate::id::JobId;
 use crate::job::{HeldBy, Job, Met, Phase};
 use crate::lifecycle::{forget, phase, watch};
-use crate::state::{InLine, State, Timer};
+use crate::state::{InLine, Kind, State, Timer};
 use crate::unit::Timestamp;
 
 pub(super) fn full(state: &State) -> Result<(), String> {
@@ -20,8 +20,9 @@ pub(super) fn full(state: &State) -> Result<(), String> {
 
 fn check_line(state: &State) -> Result<(), String> {
     let waiting = state.jobs.iter().filter(|(_, job)| job.phase.is_waiting());
-    let wanted: BTreeSet<InLine> = waiting.map(|(id, job)| phase::place_of(*id, job)).collect();
-    let found: BTreeSet<InLine> = state.line.keys().copied().collect();
+    let of = |(id, job)| (phase::place_of(id, job), Kind::of(job));
+    let wanted: BTreeSet<(InLine, Kind)> = waiting.map(|(id, job)| of((*id, job))).collect();
+    let found: BTreeSet<(InLine, Kind)> = state.line.iter().map(|(place, kind)| (*place, *kind)).collect();
     match wanted.symmetric_difference(&found).next() {
         None => Ok(()),
         Some(odd) => Err(format!("{odd:?} is in line without waiting, or waits without being in line")),

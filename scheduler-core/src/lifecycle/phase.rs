@@ -3,13 +3,13 @@
 use crate::id::{AttemptId, AttemptNo, JobId};
 use crate::job::{End, Exit, HeldBy, Job, Phase};
 use crate::lifecycle::{array, before, dates, want};
-use crate::state::{InLine, State, Timer};
+use crate::state::{InLine, Kind, State, Timer};
 use crate::unit::Timestamp;
 
 /// Takes a new job into state, in the phase it has.
 pub fn admit(state: &mut State, id: JobId, job: Job) {
     if job.phase.is_waiting() {
-        state.line.insert(place_of(id, &job), ());
+        state.line.insert(place_of(id, &job), Kind::of(&job));
     }
     if let Some(until) = released_at(&job.phase) {
         state.timers.insert((until, Timer::Release(id)), ());
@@ -89,6 +89,7 @@ fn enter(state: &mut State, id: JobId, phase: Phase) {
     let place = place_of(id, job);
     // A task has a place of its array's.
     let is_counted = job.array.is_none();
+    let kind = Kind::of(job);
     let (was_live, is_live) = (!before.is_ended(), !job.phase.is_ended());
     let after = job.phase.clone();
     let (was_waiting, is_waiting) = (before.is_waiting(), job.phase.is_waiting());
@@ -97,7 +98,7 @@ fn enter(state: &mut State, id: JobId, phase: Phase) {
         dates::end(state, id);
     }
     if is_waiting && !was_waiting {
-        state.line.insert(place, ());
+        state.line.insert(place, kind);
     }
     for (phase, is_now) in [(&before, false), (&after, true)] {
         let Some(until) = released_at(phase) else { continue };

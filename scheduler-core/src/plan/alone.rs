@@ -12,7 +12,7 @@ use crate::job::Job;
 use crate::lifecycle::phase::place_of;
 use crate::lifecycle::reserve::certain;
 use crate::spec::Tier;
-use crate::state::State;
+use crate::state::{Kind, State};
 use crate::table::Table;
 use crate::unit::Timestamp;
 
@@ -41,7 +41,7 @@ impl<'a> Alone<'a> {
         let number = *self.classes.entry(class.clone()).or_insert(next);
         let mut view = self.state.clone();
         view.line = Table::default();
-        view.line.insert(place_of(id, job), ());
+        view.line.insert(place_of(id, job), Kind::of(job));
         let certain = self.has_windows.then(|| certain(self.state, id, job)).flatten();
         let (shape, barred) = (class.shape, &class.barred);
         let asked = Asked { job: id, shape, barred, only: None, certain, latest_go: self.now };

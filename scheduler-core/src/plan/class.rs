@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::lifecycle::need::{could_hold, most_together};
 use crate::node::Node;
 use crate::spec::Shape;
-use crate::state::State;
+use crate::state::{Kind, State};
 
 /// What a class of jobs needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +44,16 @@ pub(crate) struct Ask<'a> {
     pub job: &'a Job,
     /// Its class, by number.
     pub class: usize,
+    /// Those who declared the same, by number.
+    pub alike: u32,
+}
+
+/// Those who declared the same: one of them was looked at.
+#[derive(Debug, Clone, Copy)]
+struct Alike {
+    class: usize,
+    /// Whether the pool is one where they may stand.
+    stands: bool,
 }
 
 /// So many classes are looked through faster than they are looked up.
@@ -56,11 +66,53 @@ pub(super) struct Classes<'a> {
     fits: Vec<bool>,
     known: BTreeMap<Class<'a>, usize>,
     last: usize,
+    alikes: Vec<Alike>,
+    kinds: BTreeMap<Kind, u32>,
+    last_kind: Option<(Kind, u32)>,
 }
 
 impl<'a> Classes<'a> {
+    /// Returns the number of those who declared the same as a job in line; none if they do not stand in the pool.
+    pub(super) fn alike(&mut self, state: &'a State, pool: &Name, id: JobId, kind: Kind) -> Option<u32> {
+        let is_own = kind == Kind::OWN;
+        let known = match self.last_kind {
+            Some((last, alike)) if last == kind && !is_own => Some(alike),
+            _ if is_own => None,
+            _ => self.kinds.get(&kind).copied(),
+        };
+        let alike = match known {
+            Some(alike) => alike,
+            None => {
+                let alike = u32::try_from(self.alikes.len()).ok()?;
+                let one = self.look_at(state, pool, state.jobs.get(&id)?);
+                self.alikes.push(one);
+                if !is_own {
+                    self.kinds.insert(kind, alike);
+                }
+                alike
+            }
+        };
+        self.last_kind = Some((kind, alike));
+        self.alikes.get(usize::try_from(alike).ok()?).is_some_and(|alike| alike.stands).then_some(alike)
+    }
+
+    /// Returns the class of those who are alike.
+    pub(super) fn class_of(&self, alike: u32) -> usize {
+        usize::try_from(alike).ok().and_then(|at| self.alikes.get(at)).map_or(0, |alike| alike.class)
+    }
+
+    /// A job that names no pool stands in each where some node could hold it.
+    fn look_at(&mut self, state: &State, pool: &Name, job: &'a Job) -> Alike {
+        let shape = &job.terms.shape;
+        if shape.nodes == 0 || shape.gpus_per_node.get() == 0 {
+            return Alike { class: 0, stands: false };
+        }
+        let (class, fits) = self.number(state, pool, job);
+        Alike { class, stands: job.terms.cluster.as_ref().map_or(fits, |named| named == pool) }
+    }
+
     /// Returns the number of a job's class, and whether the pool has a node that could hold it.
-    pub(super) fn number(&mut self, state: &State, pool: &Name, job: &'a Job) -> (usize, bool) {
+    fn number(&mut self, state: &State, pool: &Name, job: &'a Job) -> (usize, bool) {
         // Neighbours in line are mostly alike.
         let shape = &job.terms.shape;
         let is_alike = |class: &Class<'_>| *class.shape == *shape && class.barred.is_empty();

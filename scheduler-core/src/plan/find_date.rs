@@ -58,6 +58,16 @@ struct Spot<'a> {
     at: Timestamp,
 }
 
+/// An attempt that has GPUs of a node, or is promised some.
+struct Here {
+    by: AttemptId,
+    /// When they are free; none if nobody can say.
+    free: Option<Free>,
+    /// Whether it does not leave.
+    stays: bool,
+    slots: Vec<Slot>,
+}
+
 /// One GPU of it.
 #[derive(Clone, Copy)]
 struct Seat {
@@ -147,7 +157,9 @@ impl<'r, 'a> Seeker<'r, 'a> {
     ) -> Option<Spot<'a>> {
         let decided: Vec<&Start> =
             self.placed.get(&id).into_iter().flatten().map(|at| &self.decided[*at]).collect();
-        let mut slots = Vec::new();
+        let here: Vec<Here> =
+            attempts_on(node).into_iter().map(|by| self.here(line, judge, id, by)).collect();
+        let mut slots = Vec::with_capacity(node.gpus.len());
         for (slot, gpu) in (0_u16..).map(Slot::new).zip(&node.gpus) {
             if !gpu.is_present || !is_of_type(shape, gpu) {
                 continue;
@@ -158,23 +170,18 @@ impl<'r, 'a> Seeker<'r, 'a> {
                 (Some(start), _) => (Some(of(start)), self.free_of_start(line, judge, start)),
                 (None, None) => (None, Some(Free { at: self.now, how: How::Takeable })),
                 (None, Some(by)) => {
-                    let attempt = self.state.attempts.get(&by);
                     // Nobody knows when a process that nobody placed is gone.
-                    let is_its = attempt.is_some_and(|attempt| attempt.placement_of(id, slot).is_some());
-                    (Some(by), is_its.then(|| self.free_of(line, judge, by)).flatten())
+                    let known = here.iter().find(|here| here.by == by && here.slots.contains(&slot));
+                    (Some(by), known.and_then(|here| here.free))
                 }
             };
             let Some(free) = free else { continue };
             slots.push(after(&reserved, self.state, Seat { slot, free, by }));
         }
         let mut stays: Vec<_> = Vec::new();
-        for by in attempts_on(node) {
-            let gone = |attempt: &crate::job::Attempt| attempt.is_leaving() || self.leaving.contains(&by);
+        for Here { by, free, .. } in here.iter().filter(|here| here.stays) {
             let Some(job) = self.state.jobs.get(&by.job) else { continue };
-            if self.state.attempts.get(&by).is_none_or(gone) {
-                continue;
-            }
-            stays.push((by, self.free_of(line, judge, by), need(&job.terms.shape, node)));
+            stays.push((*by, *free, need(&job.terms.shape, node)));
         }
         for start in decided {
             let Some(job) = self.state.jobs.get(&start.job) else { continue };
@@ -187,6 +194,19 @@ impl<'r, 'a> Seeker<'r, 'a> {
             .free_from(wish.id, size(shape.gpus_per_node.get()), until)?
             .max(node.backoff_until.unwrap_or(self.now));
         Some(spot)
+    }
+
+    /// Looks at an attempt on a node.
+    fn here(&self, line: &mut Line<'a>, judge: &mut Judge<'a>, node: NodeId, by: AttemptId) -> Here {
+        let Some(attempt) = self.state.attempts.get(&by) else {
+            return Here { by, free: None, stays: false, slots: Vec::new() };
+        };
+        Here {
+            by,
+            free: self.free_of(line, judge, by),
+            stays: !(attempt.is_leaving() || self.leaving.contains(&by)),
+            slots: attempt.slots_on(node).collect(),
+        }
     }
 
     fn free_of(&self, line: &mut Line<'a>, judge: &mut Judge<'a>, id: AttemptId) -> Option<Free> {

@@ -10,6 +10,7 @@ use super::victims::{Rights, Victims};
 use crate::id::{AttemptId, JobId, NodeId};
 use crate::job::Job;
 use crate::lifecycle::phase;
+use crate::mutant::{self, Mutant};
 use crate::state::State;
 
 /// Returns where a gang of `nodes` starts among those at `places`, who gives way, and how many GPUs were lacking there.
@@ -28,7 +29,9 @@ pub(super) fn gang(
         None => look.is_open(*at),
     };
     let mut able: BTreeSet<usize> = places.iter().copied().filter(is_able).collect();
-    trim(&sites, nodes, (look.victims, look.rights), &mut taken, &mut able);
+    if !mutant::is(Mutant::NothingTrimmed) {
+        trim(&sites, nodes, (look.victims, look.rights), &mut taken, &mut able);
+    }
     // The fullest of those that hold it, so that emptier nodes stay useful for other whole-node jobs.
     let open = |at: usize| sites.get(&at).map_or_else(|| look.open(at), |s| s.open() + gained(s, &taken));
     let mut by_open: Vec<(usize, usize)> = able.iter().map(|at| (open(*at), *at)).collect();

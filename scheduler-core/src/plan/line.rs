@@ -9,12 +9,14 @@ use crate::budget;
 use crate::decision::{Level, Right, UseOf, Why};
 use crate::id::{BudgetId, JobId, Name};
 use crate::ledger::FREE_FLOOR;
+use crate::mutant::{self, Mutant};
 use crate::spec::{Tier, Turn};
 use crate::state::{InLine, State};
 use crate::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
 
-/// So many places of the state's line are read at once.
-const READ_AT_ONCE: usize = 32;
+/// So many places of the state's line are read at first, and twice as many each time after, up to the most.
+const READ_AT_FIRST: usize = 16;
+const READ_AT_MOST: usize = 1024;
 
 /// The waiting jobs of one pool and tier, in the order in which they are tried; read from the state's own line as far
 /// as the round comes.
@@ -28,7 +30,7 @@ pub(crate) struct Line<'a> {
     tier: Tier,
     now: Timestamp,
     classes: Classes<'a>,
-    asks: BTreeMap<BudgetId, Asks<'a>>,
+    asks: BTreeMap<BudgetId, Asks>,
     sides: Vec<Side<'a>>,
     known: BTreeMap<BudgetId, usize>,
     /// Uses of budgets without jobs in this line: nothing of this round changes them.
@@ -56,33 +58,37 @@ struct Side<'a> {
 /// The jobs of one budget and tier that stand in the pool: as many as were asked for, since most rounds need few; kept,
 /// since a line is gone through several times.
 #[derive(Debug)]
-struct Asks<'a> {
-    list: Vec<Ask<'a>>,
+struct Asks {
+    list: Vec<Waits>,
     /// The state's line is read on from here; none when all were read.
     rest: Option<InLine>,
+    read_next: usize,
 }
 
-impl<'a> Asks<'a> {
-    /// Reads on; none if nothing is left. A job that names no pool stands in each where some node could hold it.
-    fn read(&mut self, state: &'a State, pool: &Name, classes: &mut Classes<'a>) -> Option<()> {
+/// A job in line, as far as it is known without being looked at.
+#[derive(Debug, Clone, Copy)]
+struct Waits {
+    id: JobId,
+    alike: u32,
+}
+
+impl Asks {
+    /// Reads on; none if nothing is left.
+    fn read<'a>(&mut self, state: &'a State, pool: &Name, classes: &mut Classes<'a>) -> Option<()> {
         let before = self.rest.take()?;
         let mut read = 0;
-        for (place, ()) in state.line.range((Bound::Excluded(before), Bound::Unbounded)).take(READ_AT_ONCE) {
+        let after = (Bound::Excluded(before), Bound::Unbounded);
+        for (place, kind) in state.line.range(after).take(self.read_next) {
             if (place.budget, place.tier) != (before.budget, before.tier) {
                 return Some(());
             }
             read += 1;
             self.rest = Some(*place);
-            let Some(job) = state.jobs.get(&place.job) else { continue };
-            let shape = &job.terms.shape;
-            if shape.nodes == 0 || shape.gpus_per_node.get() == 0 {
-                continue;
-            }
-            let (class, fits) = classes.number(state, pool, job);
-            if job.terms.cluster.as_ref().map_or(fits, |named| named == pool) {
-                self.list.push(Ask { id: place.job, job, class });
+            if let Some(alike) = classes.alike(state, pool, place.job, *kind) {
+                self.list.push(Waits { id: place.job, alike });
             }
         }
+        self.read_next = (2 * self.read_next).min(READ_AT_MOST);
         (read > 0).then_some(())
     }
 }
@@ -175,6 +181,8 @@ impl<'a> Line<'a> {
     ) -> Option<Right> {
         let is_shared = |(mine, theirs): &(&usize, &BudgetId)| self.sides[**mine].used.budget == **theirs;
         let level = self.path.iter().zip(theirs).take_while(is_shared).count();
+        let level =
+            if mutant::is(Mutant::LeavesCompared) { self.path.len().min(theirs.len()) - 1 } else { level };
         let (mine, other) = (*self.path.get(level)?, *theirs.get(level)?);
         if level == 0 {
             return None;
@@ -182,7 +190,8 @@ impl<'a> Line<'a> {
         *sides.entry(other).or_insert_with(|| {
             let (mine, theirs) = (self.sides[mine].used, self.used(other));
             let margin = self.state.meta.settings.margin_ppm;
-            mine.is_below_by(&theirs, margin).then_some(Right::Share { mine, theirs })
+            let is_below = mine.is_below_by(&theirs, margin) || mutant::is(Mutant::AnybodyIsTaken);
+            is_below.then_some(Right::Share { mine, theirs })
         })
     }
 
@@ -215,6 +224,23 @@ impl<'a> Line<'a> {
         self.leave();
     }
 
+    /// Passes the head over, and whoever comes after it in its own budget and is alike one who failed.
+    pub(super) fn pass_alike(&mut self, has_failed: impl Fn(JobId, u32) -> bool) {
+        if let Some(leaf) = self.path.last().copied() {
+            let side = &self.sides[leaf];
+            let (budget, mut at) = (side.used.budget, side.at);
+            while let Some(next) = self.waits(budget, at + 1)
+                && has_failed(next.id, next.alike)
+            {
+                at += 1;
+            }
+            let side = &mut self.sides[leaf];
+            self.tried = self.tried.saturating_add(u32::try_from(at - side.at).unwrap_or(u32::MAX));
+            side.at = at;
+        }
+        self.leave();
+    }
+
     /// Passes over the head and whoever comes after it in its own budget.
     pub(super) fn pass_budget(&mut self) {
         let Some(leaf) = self.path.last().copied() else { return };
@@ -228,7 +254,7 @@ impl<'a> Line<'a> {
     pub(super) fn count_passed(&mut self) {
         for (budget, first) in core::mem::take(&mut self.passed) {
             // Reads all of them.
-            let _ = self.ask(budget, usize::MAX);
+            let _ = self.waits(budget, usize::MAX);
             let count = self.asks.get(&budget).map_or(0, |asks| asks.list.len() - first);
             self.tried = self.tried.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         }
@@ -264,6 +290,9 @@ impl<'a> Line<'a> {
     }
 
     fn with(&self, used: UseOf, rate: MilliGpus, protection: Span) -> UseOf {
+        if mutant::is(Mutant::SetAsideForgotten) {
+            return used;
+        }
         let add = |sum: ChargeMillis, span| {
             sum.checked_add(ChargeMillis::of(rate, span)).unwrap_or(ChargeMillis::new(u128::MAX))
         };
@@ -311,6 +340,9 @@ impl<'a> Line<'a> {
         for side in 0..self.sides.len() {
             let mut children = core::mem::take(&mut self.sides[side].children);
             children.sort_by(|a, b| self.sides[*a].used.cmp_use(&self.sides[*b].used));
+            if mutant::is(Mutant::HighestUseFirst) {
+                children.reverse();
+            }
             self.sides[side].children = children;
         }
     }
@@ -331,8 +363,15 @@ impl<'a> Line<'a> {
 
     /// Returns a budget's job of this line's tier at a place among those that stand in the pool, from 0.
     fn ask(&mut self, budget: BudgetId, at: usize) -> Option<Ask<'a>> {
+        let Waits { id, alike } = self.waits(budget, at)?;
+        let job = self.state.jobs.get(&id)?;
+        Some(Ask { id, job, class: self.classes.class_of(alike), alike })
+    }
+
+    fn waits(&mut self, budget: BudgetId, at: usize) -> Option<Waits> {
         let before = first_place(budget, self.tier);
-        let asks = self.asks.entry(budget).or_insert_with(|| Asks { list: Vec::new(), rest: Some(before) });
+        let none = || Asks { list: Vec::new(), rest: Some(before), read_next: READ_AT_FIRST };
+        let asks = self.asks.entry(budget).or_insert_with(none);
         while asks.list.len() <= at {
             asks.read(self.state, self.pool, &mut self.classes)?;
         }
@@ -365,15 +404,15 @@ pub(crate) fn has_waiting(state: &State, tier: Tier) -> bool {
 /// Returns, for each budget with jobs of `tier` in line, the place before the first of them.
 fn leaves(state: &State, tier: Tier) -> Vec<InLine> {
     let mut leaves = Vec::new();
-    let mut next = state.line.first().map(|(place, ())| place.budget);
+    let mut next = state.line.first().map(|(place, _)| place.budget);
     while let Some(budget) = next {
         let before = first_place(budget, tier);
         let first =
-            state.line.after(&before).filter(|(place, ())| (place.budget, place.tier) == (budget, tier));
+            state.line.after(&before).filter(|(place, _)| (place.budget, place.tier) == (budget, tier));
         if first.is_some() {
             leaves.push(before);
         }
-        next = state.line.after(&last_place(budget)).map(|(place, ())| place.budget);
+        next = state.line.after(&last_place(budget)).map(|(place, _)| place.budget);
     }
     leaves
 }

@@ -10,6 +10,7 @@ use super::Links;
 use crate::decision::{Basis, Price};
 use crate::id::AttemptId;
 use crate::job::{Attempt, Job};
+use crate::mutant::{self, Mutant};
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
@@ -34,7 +35,11 @@ pub(super) fn price(
     let occupied =
         attempt.go_at.map_or(Span::ZERO, |go| now.since(saved_at.map_or(go, |saved| saved.max(go))));
     let usual = job.usual_interval().unwrap_or(Span::ZERO);
-    let lost = if has_reported { occupied.min(usual.plus(usual)) } else { Span::ZERO };
+    let lost = match has_reported {
+        true => occupied.min(usual.plus(usual)),
+        false if mutant::is(Mutant::SilenceIsDear) => occupied,
+        false => Span::ZERO,
+    };
     Price {
         rate: attempt.rate,
         lost,

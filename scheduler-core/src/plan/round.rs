@@ -17,6 +17,7 @@ use crate::job::Job;
 use crate::lifecycle::need::rate;
 use crate::lifecycle::place::protection;
 use crate::lifecycle::reserve::certain;
+use crate::mutant::{self, Mutant};
 use crate::spec::{Tier, Turn};
 use crate::state::State;
 use crate::unit::{MilliGpus, Span, Timestamp};
@@ -94,6 +95,16 @@ struct Failed {
     /// those of one owner are enough.
     taking: BTreeSet<Kind>,
     owner: Option<Owner>,
+    /// Those who are alike one who failed in all ways, by number; forgotten with the last.
+    alikes: BTreeSet<u32>,
+}
+
+impl Failed {
+    /// Something was decided, or another owner's rights are asked for.
+    fn forget(&mut self) {
+        self.taking.clear();
+        self.alikes.clear();
+    }
 }
 
 /// Whose a job is, as far as rights depend on it.
@@ -193,10 +204,18 @@ impl<'a> Round<'a> {
                 heads.decided();
                 continue;
             }
+            if !stock.dated.contains_key(&ask.id) {
+                failed.alikes.insert(ask.alike);
+            }
             self.waits(line, &ask, stock, heads);
-            match stock.has_nothing_for(&ask) && !heads.is_open() {
-                true => line.pass_budget(),
-                false => line.pass(),
+            match (stock.has_nothing_for(&ask), heads.is_open()) {
+                (true, false) => line.pass_budget(),
+                (false, false) => {
+                    let has_failed =
+                        |id, alike| failed.alikes.contains(&alike) && !stock.dated.contains_key(&id);
+                    line.pass_alike(has_failed);
+                }
+                (_, true) => line.pass(),
             }
         }
     }
@@ -220,9 +239,12 @@ impl<'a> Round<'a> {
         // What is reserved for it makes it unlike others.
         let is_dated = stock.dated.contains_key(&ask.id);
         if failed.owner.replace(owner) != Some(owner) {
-            failed.taking.clear();
+            failed.forget();
         }
-        let has_failed = |kinds: &BTreeSet<Kind>| !is_dated && kinds.contains(&kind);
+        let is_one_for_all = mutant::is(Mutant::OneFailsForAll);
+        let has_failed = |kinds: &BTreeSet<Kind>| {
+            !is_dated && (kinds.contains(&kind) || is_one_for_all && !kinds.is_empty())
+        };
         if has_failed(&failed.idle) && (!may_wait || has_failed(&failed.taking)) {
             return false;
         }
@@ -232,7 +254,7 @@ impl<'a> Round<'a> {
         if !has_failed(&failed.idle) {
             if let Some(on) = stock.idle.find(&asked) {
                 stock.idle.take(&asked, &on);
-                failed.taking.clear();
+                failed.forget();
                 self.place(line, ask, on, Vec::new(), None, stock);
                 return true;
             }
@@ -254,7 +276,7 @@ impl<'a> Round<'a> {
         let takes = found.takes(&stock.victims, &rights);
         stock.victims.take(&found.takes, &mut stock.idle);
         stock.idle.take(&asked, &found.on);
-        failed.taking.clear();
+        failed.forget();
         self.place(line, ask, found.on, takes, found.choice, stock);
         true
     }

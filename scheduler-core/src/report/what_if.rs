@@ -17,7 +17,7 @@ use crate::lifecycle::phase::place_of;
 use crate::node::Contact;
 use crate::plan::{Links, plan};
 use crate::spec::{Shape, Tier, Turn};
-use crate::state::State;
+use crate::state::{Kind, State};
 use crate::unit::{GpuCount, Share, Span, Timestamp};
 
 /// One thing that is another.
@@ -169,9 +169,9 @@ fn edit(view: &mut State, id: JobId, change: impl FnOnce(&mut Job)) {
     let Some(job) = view.jobs.get_mut(&id) else { return };
     let before = place_of(id, job);
     change(job);
-    let after = place_of(id, job);
+    let (after, kind) = (place_of(id, job), Kind::of(job));
     if view.line.remove(&before).is_some() {
-        view.line.insert(after, ());
+        view.line.insert(after, kind);
     }
 }
 

@@ -211,9 +211,20 @@ fn a_minimum_below_restart_and_checkpoint_still_makes_progress() {
          budget b 50
          node n1 4
          submit short b 4 min=5m every=30m saves=30m lasts=10h
-         submit rival a 4 min=5m every=30m saves=30m lasts=10h
-         run 72h by=10m",
+         submit rival a 4 min=5m every=30m saves=30m lasts=10h",
     );
+    let mut story = story;
+    for _ in 0..72 {
+        story.tell("run 1h by=10m");
+        for (id, attempt) in story.world.state.attempts.iter().filter(|(id, _)| id.no.get() > 1) {
+            // Restart and interval; the grace comes on top.
+            assert!(
+                attempt.protection >= Span::from_mins(35),
+                "{id} is protected for {}",
+                attempt.protection
+            );
+        }
+    }
     for job in ["short", "rival"] {
         let stands = story.stands(job);
         assert!(stands.starts_with("ended"), "{job} {stands}");
@@ -242,4 +253,89 @@ fn a_budget_that_never_checkpoints_is_not_spared_for_it() {
     };
     let (saves, silent) = (gave_way("b"), gave_way("c"));
     assert!(silent >= saves, "who saves gave way {saves} times, who never does {silent} times");
+}
+
+/// From the first in order to its start: cap, start limit and twice the longest grace.
+const BOUND: &str = "run 8h by=10m\nrun 30m by=1m\n";
+
+/// Jobs of one GPU, each for so long.
+fn many(budget: &str, count: usize, how: &str) -> String {
+    (0..count).map(|n| format!("submit {budget}{n} {budget} 1 {how}\n")).collect()
+}
+
+#[test]
+fn many_small_jobs_before_one_gang_do_not_keep_it_waiting() {
+    check(&format!(
+        "window 24h
+         budget a 30
+         budget b 70
+         node n1 4
+         node n2 4
+         {}
+         run 3h
+         submit gang a 2x4 min=2h lasts=2h
+         {}
+         {BOUND}
+         gang started 1 times",
+        many("b", 200, "min=20m lasts=50m"),
+        // These would be protected far beyond its date, and go first once it is set aside for.
+        (0..12).map(|n| format!("submit l{n} b 1 first min=8h lasts=8h\n")).collect::<String>()
+    ));
+}
+
+#[test]
+fn one_per_cent_gets_a_gang_as_large_as_the_cluster_started_within_the_bound() {
+    check(&format!(
+        "window 24h
+         budget a 1
+         budget b 99
+         node n1 4
+         node n2 4
+         {}
+         run 1h
+         submit gang a 2x4 min=60m lasts=60m
+         submit again a 2x4 min=60m lasts=60m
+         {BOUND}
+         gang started 1 times
+         again waits",
+        many("b", 20, "min=4h lasts=300h")
+    ));
+}
+
+#[test]
+fn two_per_cent_gets_a_gang_of_half_the_pool_started_within_the_bound() {
+    check(&format!(
+        "window 24h
+         budget a 2
+         budget b 98
+         node n1 4
+         node n2 4
+         node n3 4
+         node n4 4
+         {}
+         run 1h
+         submit gang a 2x4 min=8h lasts=20h
+         {BOUND}
+         gang started 1 times",
+        many("b", 30, "min=8h lasts=300h")
+    ));
+}
+
+#[test]
+fn an_endless_job_of_its_own_budget_does_not_keep_a_gang_waiting() {
+    check(&format!(
+        "window 24h
+         budget a 100
+         node n1 4
+         node n2 4
+         submit endless a 4 min=60m
+         run 5h
+         submit gang a 2x4 min=60m lasts=2h
+         run 1m
+         gang has-date
+         {BOUND}
+         gang started 1 times
+         run 3h
+         endless runs"
+    ));
 }

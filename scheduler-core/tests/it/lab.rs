@@ -28,7 +28,7 @@ use scheduler_core::node::{Contact, Cordon, Drain, Facts, Gpu, GpuFacts, Node, P
 use scheduler_core::plan::{Links, plan};
 use scheduler_core::principal::AccountName;
 use scheduler_core::spec::{ContractDefaults, Shape, TermSource, Tier, Turn};
-use scheduler_core::state::{InLine, State};
+use scheduler_core::state::{InLine, Kind, State};
 use scheduler_core::unit::{Bytes, ChargeMillis, GpuCount, MilliGpus, Share, Span, Timestamp};
 
 /// The moment at which every laboratory stands: a month after its pools began.
@@ -222,7 +222,7 @@ impl Lab {
             submitted_at: since,
             job: id,
         };
-        self.state.line.insert(place, ());
+        self.state.line.insert(place, Kind::of(&job));
         self.state.jobs.insert(id, job);
     }
 

@@ -226,6 +226,56 @@ fn lesson_10_a_gang_is_counted_once_as_a_victim() {
     );
 }
 
+/// Two nodes full of a budget's work, each for longer than the cap.
+const FULL: &str = "window 24h
+    budget a 50
+    budget b 50
+    node n1 4
+    node n2 4
+    submit one b 4 min=8h lasts=30h
+    submit two b 4 min=8h lasts=30h
+    run 1m\n";
+
+#[test]
+fn lesson_11_a_stream_of_small_jobs_does_not_keep_a_large_one_waiting() {
+    let small: String = (0..40).map(|n| format!("submit s{n} b 1 min=30m lasts=30m\n")).collect();
+    check(&format!(
+        "window 24h
+         budget a 50
+         budget b 50
+         node n1 4
+         node n2 4
+         {small}
+         run 10m
+         submit gang a 2x4 min=60m lasts=60m
+         run 1m
+         gang has-date
+         run 8h
+         run 30m
+         gang started 1 times"
+    ));
+}
+
+#[test]
+fn lesson_14_full_nodes_are_candidates_and_the_large_job_has_a_date_and_a_reason() {
+    let story = check(&format!(
+        "{FULL}
+         submit gang a 2x4 min=60m
+         run 1m
+         gang has-date
+         gang waits"
+    ));
+    let links = scheduler_core::plan::Links::all_ready(&story.world.state);
+    let rows = scheduler_core::queue::rows(&story.world.state, &links, story.world.now);
+    assert_eq!(
+        rows.iter().filter(|row| row.job == story.id("gang")).count(),
+        1,
+        "it is shown, with why it waits"
+    );
+    let mut story = story;
+    story.tell("run 8h\nrun 30m\ngang runs");
+}
+
 #[test]
 fn lesson_12_a_gang_that_lost_a_node_is_whole_again_before_fresh_jobs_of_its_budget() {
     check(
@@ -282,9 +332,8 @@ fn lesson_15_a_budget_under_its_share_gets_all_of_it_by_a_right_that_is_recorded
             Right::Share { mine, theirs } => {
                 assert!(mine.is_below_by(&theirs, 100_000), "with the numbers as they were");
             }
-            // Whoever was first and waited has a date, and it has come.
-            Right::Claim { .. } => {}
-            Right::FreeTier | Right::Turn => panic!("by its share, not {:?}", take.right),
+            Right::Claim { at, .. } => assert!(at <= story.world.now, "its date had come"),
+            other => panic!("by its share or its date, not {other:?}"),
         }
     }
     // A day after its return a has had half of the window, within the margin and a protection.

@@ -144,6 +144,8 @@ fn seen(state: &State, now: Timestamp, plan: &Plan, broken: &mut Vec<(&'static s
     check(NEEDED, &|| check_laws(state, now, plan, ""));
 }
 
+fn seen_with_dates(_: &State, _: Timestamp, _: &Plan, _: &mut Vec<(&'static str, String)>) {}
+
 /// Looks at what is so after something happened.
 fn looks(story: &mut Story) {
     check(story, IDLE, no_idle_gpu);
@@ -161,7 +163,12 @@ fn live(story: &mut Story, random: &mut Random) {
     let settings = *random.pick(&["window 24h", "window 48h", "window 24h\nmargin 5"]);
     story.tell(settings);
     // The slow planner knows of no dates.
-    story.tell("dates off");
+    let has_dates = random.one_in(2);
+    if has_dates {
+        story.seen = Some(seen_with_dates);
+    } else {
+        story.tell("dates off");
+    }
     for top in 0..2 + random.below(2) {
         let share = 10 + random.below(23);
         story.tell(&format!("budget t{top} {share}"));
@@ -250,7 +257,7 @@ fn submit(story: &mut Story, random: &mut Random, of: &str, leaves: &[String]) {
 
 fn no_idle_gpu(story: &Story) {
     let (state, now) = (&story.world.state, story.world.now);
-    if state.meta.time < now || state.line.is_empty() {
+    if state.meta.time < now || state.line.is_empty() || state.meta.settings.dates {
         return;
     }
     let more = Naive::plan(state, now);

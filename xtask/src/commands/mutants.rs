@@ -22,7 +22,7 @@ const fn planted(mutant: &'static str, law: &'static str) -> Planted {
 /// All of them.
 pub const PLANTED: &[Planted] = &[
     planted("highest-use-first", "lives::every_decision_is_the_one_that_the_rules_make"),
-    planted("set-aside-forgotten", "rounds::a_burst_of_one_budget_does_not_get_ahead_of_the_other"),
+    planted("set-aside-forgotten", "lives::every_decision_is_the_one_that_the_rules_make"),
     planted("set-aside-kept", "lives::what_was_set_aside_returns_exactly"),
     planted("no-margin", "lives::whoever_gives_way_is_needed_and_somebody_starts_for_it_in_the_same_plan"),
     planted("leaves-compared", "lives::every_decision_is_the_one_that_the_rules_make"),
@@ -38,8 +38,14 @@ pub const PLANTED: &[Planted] = &[
         "silence-is-dear",
         "lessons::lesson_13_whoever_reports_its_checkpoints_is_dearer_to_take_than_who_is_silent",
     ),
-    planted("window-ignored", "lives::every_decision_is_the_one_that_the_rules_make"),
+    planted("window-ignored", "reference::laws::the_planner_agrees_with_a_slow_and_obvious_one"),
     planted("one-fails-for-all", "lives::no_idle_gpu_is_left_that_a_waiting_job_could_use_at_any_moment"),
+    planted("date-moves", "dates::laws::dates_move_by_nodes_that_fail_and_by_nothing_else"),
+    planted("backfill-anything", "adversaries::many_small_jobs_before_one_gang_do_not_keep_it_waiting"),
+    planted(
+        "claim-with-margin",
+        "adversaries::an_endless_job_of_its_own_budget_does_not_keep_a_gang_waiting",
+    ),
     planted(
         "no-longer-protection",
         "adversaries::a_minimum_below_restart_and_checkpoint_still_makes_progress",

@@ -6,7 +6,7 @@ use crate::budget::{Row, apply_tree, find, path, usage};
 use crate::id::JobId;
 use crate::ledger::{Class, Run};
 use crate::spec::{Tier, Turn};
-use crate::state::{InLine, State};
+use crate::state::{InLine, Kind, State};
 use crate::unit::{GpuCount, MilliGpus, Share, Span, Timestamp};
 
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -62,7 +62,7 @@ fn rows_say_what_was_used_what_it_is_worth_and_who_goes_first() {
     let budget = find(&state, "robotics/sim-rl").expect("it is there");
     let place =
         InLine { budget, tier: Tier::Funded, turn: Turn::Normal, submitted_at: START, job: JobId::new(1) };
-    state.line.insert(place, ());
+    state.line.insert(place, Kind::OWN);
     let now = START.plus(HOUR);
     let pools = usage(&state, now);
     assert_eq!(pools[0].gpus.get(), 100);

@@ -29,6 +29,7 @@ impl Drop for Told {
 }
 
 fn runs(seeds: impl Iterator<Item = u64>, is_rough: bool) -> Tally {
+    crate::story::plant();
     let mut sum = Tally::default();
     for seed in seeds {
         let one = run(seed, is_rough);

@@ -15,9 +15,11 @@ use super::room::{of_type, slots};
 use super::{Naive, decided};
 use crate::lab::{NOW, undated};
 use crate::random::{Random, lab, lab_with_gangs};
+use crate::story::plant;
 
 #[test]
 fn the_planner_agrees_with_a_slow_and_obvious_one() {
+    plant();
     let (mut starts, mut takes, mut several) = (0, 0, 0);
     for seed in 0..600 {
         let lines = lab(&mut Random::new(seed));

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! budget a/b 50                       percent of its parent; they come first
-//! window 24h | margin 2 | dates off               settings; before everything else
+//! window 24h | margin 2 | dates off   settings; before everything else
 //! node n1 4
 //! submit x a/b 4 [min=60m] [free] [first|last] [once] [every=30m] [grace=30s] [retries=2]
 //!     [lasts=3h]                      it exits well after so much work; what was saved is not done again
@@ -17,7 +17,7 @@
 //! share a/b 30 reason                 an edit of the tree
 //! elect | replay | quiet 3h           another leader; from the log alone; time in which nothing is decided
 //!
-//! x runs | x waits | x leaves | x is held | x ended completed | x started 2 times | x gave-way 1 times
+//! x has-date | x runs | x waits | x leaves | x is held | x ended completed | x started 2 times | x gave-way 1 times
 //! takes 3                             attempts that gave way so far
 //! use a 34                            percent, rounded down
 //! ```
@@ -154,12 +154,12 @@ impl Story {
                 self.settings.window = span(time);
                 return;
             }
-            ["margin", percent] => {
-                self.settings.margin_ppm = percent.parse::<u32>().expect("a margin in percent") * 10_000;
-                return;
-            }
             ["dates", "off"] => {
                 self.settings.dates = false;
+                return;
+            }
+            ["margin", percent] => {
+                self.settings.margin_ppm = percent.parse::<u32>().expect("a margin in percent") * 10_000;
                 return;
             }
             _ => self.plant(),
@@ -350,7 +350,7 @@ impl Story {
     fn decide(&mut self) -> bool {
         let links = Links::all_ready(&self.world.state);
         let made = plan(&self.world.state, &links, self.world.now, self.world.term);
-        if is_empty(&made) {
+        if made.is_empty() {
             return false;
         }
         if let Some(seen) = self.seen {
@@ -385,10 +385,6 @@ impl Story {
     pub fn taken(&self) -> Vec<AttemptId> {
         self.starts.iter().flat_map(|start| &start.takes).map(|take| take.attempt).collect()
     }
-}
-
-fn is_empty(plan: &Plan) -> bool {
-    plan.decisions.is_empty()
 }
 
 fn asked(budget: &str, shape: &str, words: &[&str]) -> Request {

@@ -16,6 +16,11 @@ impl Story {
             [of, "ended", _] | [of, "runs" | "waits" | "leaves" | "starts"] => {
                 format!("{of} {}", self.stands(of))
             }
+            [of, "has-date"] => {
+                let id = self.id(of);
+                let has = self.world.state.dates.keys().any(|(job, _)| *job == id);
+                format!("{of} has{}", if has { "-date" } else { " no date" })
+            }
             [of, "started", _, "times"] => format!("{of} started {} times", self.started(of)),
             [of, "gave-way", _, "times"] => {
                 format!("{of} gave-way {} times", self.world.job(self.id(of)).progress.preemptions)

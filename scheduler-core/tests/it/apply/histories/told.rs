@@ -6,7 +6,7 @@ use scheduler_core::job::Phase;
 use scheduler_core::ledger::Class;
 use scheduler_core::plan::{Links, plan};
 use scheduler_core::report::{By, Expected, bill, capacity, dry_run, empty_by};
-use scheduler_core::state::{InLine, State};
+use scheduler_core::state::{InLine, Kind, State};
 use scheduler_core::table::Table;
 use scheduler_core::unit::{GpuMillis, Span, Timestamp};
 
@@ -90,7 +90,9 @@ impl Told {
         let mut alone = state.clone();
         alone.line = Table::default();
         let (budget, tier, turn) = (job.budget, job.terms.tier, job.terms.turn);
-        alone.line.insert(InLine { budget, tier, turn, submitted_at: job.submitted_at, job: id }, ());
+        alone
+            .line
+            .insert(InLine { budget, tier, turn, submitted_at: job.submitted_at, job: id }, Kind::of(job));
         let starts = !plan(&alone, links, now, Term::new(0)).decisions.is_empty();
         let of_the_line = [Token::WaitingEvaluation, Token::WaitingOrder];
         let tokens: Vec<Token> = reasons.iter().map(|reason| reason.token).collect();
