@@ -9,7 +9,7 @@ use scheduler_core::id::{BudgetId, Name};
 use scheduler_core::ledger::{Account, Books, Class, Curve, Merged, PoolBooks};
 use scheduler_core::lifecycle::before;
 use scheduler_core::spec::Tier;
-use scheduler_core::state::State;
+use scheduler_core::state::{self, State};
 use scheduler_core::table::{Store, Table};
 
 use super::{FORMAT, arrays, attempts, bills, books, dates, edits, grants, jobs, people};
@@ -199,7 +199,12 @@ impl Building {
             Kind::Request(m) => put(&mut state.requests, people::read_request(m)?)?,
             Kind::Stray(m) => put(&mut state.strays, jobs::read_stray(m)?)?,
             Kind::Date(m) => put(&mut state.dates, dates::read_date(m)?)?,
-            Kind::InLine(m) => put(&mut state.line, (jobs::read_in_line(m)?, ()))?,
+            Kind::InLine(m) => {
+                let place = jobs::read_in_line(m)?;
+                let job = state.jobs.get(&place.job);
+                let kind = job.map(state::Kind::of).ok_or(error::Error::Missing("the job in line"))?;
+                put(&mut state.line, (place, kind))?;
+            }
             Kind::Ended(m) => put(&mut state.ended, (jobs::read_ended_job(&m), ()))?,
             Kind::Result(m) => {
                 let (id, result) = jobs::read_result(m)?;
