@@ -41,6 +41,7 @@ mod views;
 mod write;
 
 pub use addresses::Addresses;
+pub use api::SettingKind;
 pub use config::{Config, LogFormat};
 pub use error::Error;
 pub use inspect::{Inspection, holder, identity, inspect, make_private};

@@ -89,8 +89,9 @@ impl Bench {
                 name: name(&text),
                 pool: name("main"),
                 token: token(&text),
-                expires_at: self.now.plus(Span::from_hours(1)), topology: Vec::new(),
-};
+                expires_at: self.now.plus(Span::from_hours(1)),
+                topology: Vec::new(),
+            };
             self.apply(person("ada"), Command::IssueJoinToken(permission))?;
             let Outcome::Joined { node } = self.apply(REPLICA, Command::Join(join(&text)))? else {
                 anyhow::bail!("a join is answered with the node's number");

@@ -232,8 +232,9 @@ impl Machine {
             name: name(&format!("new-{n}")),
             pool: name("main"),
             token: token_of("join"),
-            expires_at: self.now.plus(Span::from_hours(1)), topology: Vec::new(),
-};
+            expires_at: self.now.plus(Span::from_hours(1)),
+            topology: Vec::new(),
+        };
         let _ = self.ask(person("ada"), Command::IssueJoinToken(permission));
         // Nobody may do that.
         let _ = self.apply(REPLICA, Command::RevokePrincipal { name: name("ada") });

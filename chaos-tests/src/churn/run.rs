@@ -131,8 +131,9 @@ fn found_cluster(machine: &mut Machine, of: &Churn) -> Result<()> {
             name: name(&text),
             pool: name("main"),
             token: token(&text),
-            expires_at: crate::world::BEGIN.plus(Span::from_hours(1)), topology: Vec::new(),
-};
+            expires_at: crate::world::BEGIN.plus(Span::from_hours(1)),
+            topology: Vec::new(),
+        };
         must(person("ada"), Command::IssueJoinToken(permission))?;
         let Outcome::Joined { node } = must(REPLICA, Command::Join(join(&text)))? else {
             anyhow::bail!("a join is answered with the node's number");

@@ -69,6 +69,13 @@ impl Plan {
         }
     }
 
+    /// As it is, with one more setting.
+    #[must_use]
+    pub fn with_setting(mut self, setting: &str) -> Self {
+        self.settings.push(setting.into());
+        self
+    }
+
     /// As [`Plan::usual`], where a law about preemption takes seconds: a window of seconds, so that a budget that has
     /// everything is over its share within one, and graces as short.
     pub fn contended() -> Self {

@@ -54,8 +54,6 @@ fn usual() -> Vec<Trial> {
         way::cancelled_job_ends_and_its_gpus_are_idle_again,
         requests::one_request_id_at_two_replicas_is_one_job,
         requests::one_request_id_with_another_body_is_a_conflict,
-        shares::running_gpus_follow_the_shares_while_both_want_more,
-        shares::burst_waits_behind_a_budget_with_less_use,
         shares::free_tier_starts_only_on_what_funded_work_leaves_idle,
         refusals::bad_submission_is_refused_with_its_code_and_nothing_is_queued,
         refusals::bad_argument_never_reaches_a_replica,
@@ -84,6 +82,13 @@ fn usual() -> Vec<Trial> {
         floods::frozen_agent_hurts_only_its_own_node,
         floods::watcher_that_stops_reading_holds_nobody_up_and_misses_nothing,
         docs::every_command_in_the_pages_is_known,
+    ]
+}
+
+fn undated() -> Vec<Trial> {
+    laws![Kind::Undated:
+        shares::running_gpus_follow_the_shares_while_both_want_more,
+        shares::burst_waits_behind_a_budget_with_less_use,
     ]
 }
 
@@ -171,7 +176,7 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let shared = usual().into_iter().chain(contended()).chain(clocks()).chain(moving());
+    let shared = usual().into_iter().chain(undated()).chain(contended()).chain(clocks()).chain(moving());
     let laws = shared.chain(on_disks()).collect();
     let conclusion = libtest_mimic::run(&arguments, laws);
     stage::clear();

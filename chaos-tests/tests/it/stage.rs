@@ -23,6 +23,8 @@ struct Stage {
 pub enum Kind {
     /// With the times that people have, but for a few.
     Usual,
+    /// Without dates: what comes free goes to whoever is first then, to nobody by an earlier promise.
+    Undated,
     /// Where windows and graces are seconds.
     Contended,
     /// Whose replicas' machines restart: who vouches for the time is asked for as long as a test can wait.
@@ -58,6 +60,7 @@ fn start(kind: Kind) -> Stage {
     let lock = xtask::cluster_lock();
     let plan = match kind {
         Kind::Usual => Plan::usual(),
+        Kind::Undated => Plan::usual().with_setting("dates=no"),
         Kind::Contended => Plan::contended(),
         Kind::Clocks => Plan { server_keys: vec!["witness_wait_ms = 3000".into()], ..Plan::usual() },
         Kind::Moving => Plan::moving(),

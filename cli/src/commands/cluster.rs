@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use proto::v1::{ClusterStatusRequest, EndSafeModeRequest, FoundRequest, Founder, ReadAs};
+use server::SettingKind;
 
 use super::cluster_time;
 use super::member;
@@ -194,9 +195,37 @@ fn founder(text: &str) -> Result<Founder, Failure> {
 fn setting(text: &str) -> Result<(String, u64), Failure> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
         Failure::new(codes::USAGE, format!("`{text}` is not a setting"))
-            .fix("--set NAME=DURATION, like cap=8h")
+            .fix("--set NAME=VALUE, like cap=8h, barren_max=5 or dates=no")
     })?;
-    let span = duration::parse(value)
-        .map_err(|what| Failure::new(codes::DURATION, format!("--set {name}: {what}")))?;
-    Ok((name.into(), span.as_millis()))
+    let wrong = |what: &str| Failure::new(codes::USAGE, format!("--set {name}: `{value}` is not {what}"));
+    let value = match SettingKind::of(name) {
+        Some(SettingKind::Flag) => match value {
+            "yes" => 1,
+            "no" => 0,
+            _ => return Err(wrong("yes or no")),
+        },
+        Some(SettingKind::Count) => value.parse().map_err(|_| wrong("a whole number"))?,
+        // One that is not known the replica refuses, with its name.
+        Some(SettingKind::Time) | None => duration::parse(value)
+            .map_err(|what| Failure::new(codes::DURATION, format!("--set {name}: {what}")))?
+            .as_millis(),
+    };
+    Ok((name.into(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_times_numbers_or_a_yes() {
+        let good = [("cap=4h", 14_400_000), ("barren_max=5", 5), ("dates=no", 0), ("short_later=yes", 1)];
+        for (text, value) in good {
+            let (name, _) = text.split_once('=').expect("a pair");
+            assert_eq!(setting(text).expect(text), (name.to_owned(), value));
+        }
+        for bad in ["cap", "cap=8", "barren_max=5s", "barren_max=-1", "dates=0", "dates=maybe"] {
+            setting(bad).expect_err(bad);
+        }
+    }
 }

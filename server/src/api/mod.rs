@@ -35,6 +35,7 @@ use scheduler_core::id::{BudgetId, JobId, Name};
 use scheduler_core::job::Job;
 use scheduler_core::plan::Links;
 use scheduler_core::state::State;
+pub use settings::Kind as SettingKind;
 use tokio_stream::Stream;
 use tonic::Status;
 

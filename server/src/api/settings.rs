@@ -39,6 +39,32 @@ pub fn set(settings: &mut Settings, key: &str, value: u64) -> Result<(), Error> 
     Ok(())
 }
 
+/// What kind of value a setting has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A length of time, given in milliseconds.
+    Time,
+    /// A number.
+    Count,
+    /// On, 1, or off, 0.
+    Flag,
+}
+
+impl Kind {
+    /// Returns the kind of a setting; none if there is no such one.
+    #[must_use]
+    pub fn of(key: &str) -> Option<Self> {
+        let mut settings = Settings::default();
+        if count(&mut settings, key).is_some() {
+            Some(Self::Count)
+        } else if flag(&mut settings, key).is_some() {
+            Some(Self::Flag)
+        } else {
+            span(&mut settings, key).map(|_| Self::Time)
+        }
+    }
+}
+
 /// Returns what is either on, 1, or off, 0.
 fn flag<'a>(settings: &'a mut Settings, key: &str) -> Option<&'a mut bool> {
     match key {

@@ -72,6 +72,11 @@ fn arguments(line: &str) -> Vec<String> {
     arguments
 }
 
+/// Whether a command with others below it is one itself, with arguments of its own.
+fn takes_arguments(help: &str) -> bool {
+    help.lines().any(|line| line.trim_end() == "Arguments:")
+}
+
 /// Returns the shown commands that `help` does not know: no such subcommand, or no such flag on it.
 ///
 /// `help` answers what `PROGRAM SUBCOMMANDS… --help` prints, or `None` if that fails.
@@ -87,7 +92,7 @@ pub fn unknown(shown: &[Shown], mut help: impl FnMut(&[String]) -> Option<String
             text = help(&path).unwrap_or_default();
         }
         let mut add = |what: String| findings.push(Finding::new(&command.path, command.line, what));
-        let is_group = !subcommands(&text).is_empty();
+        let is_group = !subcommands(&text).is_empty() && !takes_arguments(&text);
         match words.peek() {
             Some(word) if is_group && !word.starts_with('-') => {
                 add(format!("`{} {}` has no subcommand `{word}`", command.program, path.join(" ")));
