@@ -17,6 +17,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use openraft::async_runtime::watch::WatchReceiver as _;
 use openraft::errors::ForwardToLeader;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::watch as channel;
@@ -103,14 +104,21 @@ impl Replica {
         self.inner.running().map(|(identity, _)| identity)
     }
 
-    /// Returns a receiver of this replica's view of itself; it always holds the newest one.
+    /// Returns a receiver of this replica's view of itself. Who leads and who is a member is in it at once, how far
+    /// everybody is within a fifth of a second.
     pub fn watch(&self) -> channel::Receiver<Status> {
         self.inner.status.subscribe()
     }
 
-    /// Returns the newest view at once.
+    /// Returns the newest view at once, as the consensus has it.
     pub fn status(&self) -> Status {
-        self.inner.status.borrow().clone()
+        let shown = self.inner.status.borrow().clone();
+        let Some((identity, raft)) = self.inner.running() else { return shown };
+        let now = raft.metrics().borrow_watched().clone();
+        if matches!(shown.role, Role::Stopped | Role::Removed) || now.running_state.is_err() {
+            return shown;
+        }
+        self.inner.view(identity, &now)
     }
 
     /// Returns a receiver of the last index that the machine has applied.

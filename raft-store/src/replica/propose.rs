@@ -79,7 +79,7 @@ impl Replica {
             return Err(Error::NotLeader { leader: None });
         };
         let room = self.inner.stores().map_or(Room::Ample, |stores| stores.gauge.room());
-        if self.status().is_leader() && !taken_with.contains(&room) {
+        if self.inner.status.borrow().is_leader() && !taken_with.contains(&room) {
             return Err(Error::DiskFull { is_scarce: room == Room::Scarce });
         }
         let _room = self.inner.in_flight.take(bytes)?;

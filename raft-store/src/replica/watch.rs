@@ -112,10 +112,7 @@ fn publish(inner: &Weak<Inner>, identity: Identity, metrics: &RaftMetrics<C>) ->
         Ok(()) => {}
     }
     let Some(inner) = inner.upgrade() else { return false };
-    let mut status = Status::of(identity, metrics);
-    for (id, peer) in &mut status.peers {
-        peer.snapshot = inner.links.sending(*id);
-    }
+    let status = inner.view(identity, metrics);
     note_leader(&inner, &status);
     inner.status.send_if_modified(|shown| {
         if matches!(shown.role, Role::Stopped | Role::Removed) {
@@ -127,6 +124,17 @@ fn publish(inner: &Weak<Inner>, identity: Identity, metrics: &RaftMetrics<C>) ->
         differs
     });
     true
+}
+
+impl Inner {
+    /// Returns what the consensus says of itself and the others, with the snapshots on their way.
+    pub(super) fn view(&self, identity: Identity, metrics: &RaftMetrics<C>) -> Status {
+        let mut status = Status::of(identity, metrics);
+        for (id, peer) in &mut status.peers {
+            peer.snapshot = self.links.sending(*id);
+        }
+        status
+    }
 }
 
 /// Remembers since when there is this leader.
