@@ -24,9 +24,10 @@ use crate::journal::{Joined, Journal};
 
 /// The version of the link's protocol that this agent speaks.
 const PROTOCOL: u32 = 1;
-/// The first and the longest pause before a replica is dialled again.
+/// The first and the longest pause before a replica is dialled again. An election takes about two seconds: whoever is
+/// back long after it misses what was promised meanwhile, as that a node is empty by then.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Redirects followed without a pause.
 const HOPS_MAX: u32 = 3;
 /// How long a replica may take to welcome or redirect.
