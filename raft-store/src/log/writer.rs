@@ -200,7 +200,6 @@ impl Writer {
             for (below, epoch) in &waiting.written {
                 tail.written(*below, *epoch);
             }
-            tail.durable(waiting.appends.len());
             if let Some(vote) = self.noted.vote.filter(|_| waiting.must_sync) {
                 tail.vote_is_durable(vote);
             }
@@ -218,6 +217,8 @@ impl Writer {
             self.mark.write(&self.noted)?;
             self.mark_due.get_or_insert_with(|| Instant::now() + MARK_AGE);
         }
+        // Not before: while the mark is written to a slow disk the appends still wait, and whoever asks is told so.
+        lock(&self.tail).durable(waiting.appends.len());
         for durable in waiting.appends {
             durable();
         }
