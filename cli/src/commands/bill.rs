@@ -53,10 +53,7 @@ pub enum By {
 /// When no replica answers.
 pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
     let client = shell.client()?;
-    let since_at = match &args.since {
-        None => None,
-        Some(text) => Some(past::moment(shell, "--since", text, client.hello().await?.cluster_time_at)?),
-    };
+    let since_at = past::time(shell, &client, args.since.as_deref(), None).await?.since_at;
     let by = args.by.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default();
     let mut view =
         client.bill(BillRequest { read: Some(ReadAs { stale: args.stale }), since_at, by }).await?;

@@ -8,10 +8,7 @@ use crate::failure::Failure;
 use crate::shell::Shell;
 
 /// Reads a moment that is past, as a flag gives it; `now` is the control plane's.
-///
-/// # Errors
-/// When it is none.
-pub fn moment(shell: &Shell, flag: &str, text: &str, now: u64) -> Result<u64, Failure> {
+fn moment(shell: &Shell, flag: &str, text: &str, now: u64) -> Result<u64, Failure> {
     let at = shell.look.zone.earlier(text, now);
     at.map_err(|what| Failure::new(codes::MOMENT, format!("{flag}: {what}")))
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::facts::{Fact, Group, fact, whose};
 use super::{Reason, Token, Who, words};
 use crate::date::{Date, How, Move, Promise, Trouble, What};
-use crate::decision::{Plan, Step};
+use crate::decision::{Plan, Start, Step};
 use crate::id::{DecisionId, JobId, Name, NodeId};
 use crate::state::State;
 use crate::unit::Timestamp;
@@ -62,6 +62,15 @@ pub(crate) fn dates(state: &State, planned: &Plan, now: Timestamp) -> BTreeMap<J
     dates
 }
 
+/// Returns the job that a decision gave a date: it waits for it, or its start came of it.
+#[must_use]
+pub fn dated_by(state: &State, id: DecisionId) -> Option<JobId> {
+    let waits = state.dates.iter().find(|(_, date)| date.decision == id).map(|((job, _), _)| *job);
+    let came_of_it = |start: &Start| start.why.date.as_ref().is_some_and(|date| date.decision == id);
+    let starts = || state.decisions.values().map(|record| &record.start);
+    waits.or_else(|| starts().find(|start| came_of_it(start)).map(|start| start.job))
+}
+
 impl DateOf {
     /// Returns the reason that it gives: nothing binds but the date.
     pub(crate) fn reason(&self, now: Timestamp) -> Reason {
@@ -91,7 +100,7 @@ impl DateOf {
             let what = format!("{}: {}", words::gpus(awaited.gpus), how(awaited.how));
             facts.push(fact(format!("with {}", whose(state, awaited.attempt)), what).at(awaited.free_at));
         }
-        facts.extend(self.moves.iter().map(|moved| moved_fact(state, moved)));
+        facts.extend(self.moves.iter().flat_map(|moved| moved_facts(state, moved)));
         Group { title: "its date", facts }
     }
 }
@@ -100,10 +109,10 @@ fn decided(decision: Option<DecisionId>) -> String {
     decision.map_or_else(|| String::from("by the next plan"), |id| id.to_string())
 }
 
-fn moved_fact(state: &State, moved: &Move) -> Fact {
+fn moved_facts(state: &State, moved: &Move) -> [Fact; 3] {
+    let way = if moved.from < moved.to { "moved, later" } else { "moved, not later" };
     let by = trouble(state, &moved.trouble);
-    let way = if moved.from < moved.to { "later" } else { "not later" };
-    fact(format!("moved, {way}"), by).at(moved.at)
+    [fact(way, by).at(moved.at), fact("from", "").at(moved.from), fact("to", "").at(moved.to)]
 }
 
 /// Returns what moved a date, in words.
@@ -126,7 +135,9 @@ pub const fn how(how: How) -> &'static str {
         How::Takeable => "may be taken for it at once",
         How::Leaves => "comes free",
         How::Protection => "protected until then at the latest",
-        How::Margin => "goes after it by less than the margin: two hours after the issue",
+        How::Margin => {
+            "goes after it by less than the margin: some time after the issue (setting date_margin)"
+        }
         How::Cap => "goes first: the cap after the issue",
         How::EarlierDate => "reserved by an earlier date, and protected until then at the latest",
     }

@@ -29,7 +29,7 @@ mod words;
 pub use ahead::{AHEAD_SHOWN, Ahead, Place, place, place_within};
 pub use array::{Sums, array_standing, shown, sums};
 pub use cost::Cost;
-pub use dated::{DateOf, how, trouble};
+pub use dated::{DateOf, dated_by, how, trouble};
 pub use decision::{Decided, decision};
 pub use facts::{Fact, Group};
 pub use job::{Explanation, attempt, job};

@@ -300,36 +300,45 @@ pub async fn explain(shared: &Shared, asked: Request<v1::ExplainRequest>) -> Res
     let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
     match subject {
         Subject::Job(number, task, attempt) => {
-            let found = find_task(shared, &read, number, task, true).await?;
-            let scene = shared.scene(&found.read);
-            let state = scene.state();
-            let id = found.id;
-            let next = state.jobs.get(&id).map_or(1, |record| record.next_attempt.get());
-            if attempt.is_some_and(|attempt| attempt == 0 || attempt >= next) {
-                return Err(refusal::not_found(format!("there is no attempt {}", message.subject)));
-            }
-            let links = shared.linked(state);
-            let explain = || match attempt {
-                None => why::job(state, &links, id, scene.now),
-                Some(no) => {
-                    let attempt = AttemptId { job: id, no: AttemptNo::new(no) };
-                    why::attempt(state, &links, attempt, scene.now)
-                }
-            };
-            let explained = shared.long_view(explain).await?;
-            let explained = explained.ok_or_else(|| match array::unmade(state, id) {
-                Some((of, whole, _)) => refusal::not_found(format!(
-                    "the turn of {} has not come: at most {} tasks of {of} are in line or run at once",
-                    message.subject,
-                    whole.width()
-                )),
-                None => refusal::not_found(format!("nothing is known of {} any more", message.subject)),
-            })?;
-            let view = views::explain::job(scene, &message.subject, &explained);
-            Ok(v1::Explanation { left_at: found.left_at.map(Timestamp::as_millis), ..view })
+            job(shared, &read, &message.subject, (number, task, attempt)).await
         }
         Subject::Decision(id) => decision(shared, read, &message.subject, id).await,
     }
+}
+
+/// Explains a job, a task of it, or an attempt.
+async fn job(
+    shared: &Shared,
+    read: &Read,
+    subject: &str,
+    (number, task, attempt): (u32, Option<u32>, Option<u16>),
+) -> Result<v1::Explanation, Status> {
+    let found = find_task(shared, read, number, task, true).await?;
+    let scene = shared.scene(&found.read);
+    let state = scene.state();
+    let id = found.id;
+    let next = state.jobs.get(&id).map_or(1, |record| record.next_attempt.get());
+    if attempt.is_some_and(|attempt| attempt == 0 || attempt >= next) {
+        return Err(refusal::not_found(format!("there is no attempt {subject}")));
+    }
+    let links = shared.linked(state);
+    let explain = || match attempt {
+        None => why::job(state, &links, id, scene.now),
+        Some(no) => {
+            let attempt = AttemptId { job: id, no: AttemptNo::new(no) };
+            why::attempt(state, &links, attempt, scene.now)
+        }
+    };
+    let explained = shared.long_view(explain).await?;
+    let explained = explained.ok_or_else(|| match array::unmade(state, id) {
+        Some((of, whole, _)) => refusal::not_found(format!(
+            "the turn of {subject} has not come: at most {} tasks of {of} are in line or run at once",
+            whole.width()
+        )),
+        None => refusal::not_found(format!("nothing is known of {subject} any more")),
+    })?;
+    let view = views::explain::job(scene, subject, &explained);
+    Ok(v1::Explanation { left_at: found.left_at.map(Timestamp::as_millis), ..view })
 }
 
 /// Explains a decision: from state, then from the history.
@@ -340,6 +349,10 @@ async fn decision(
     id: DecisionId,
 ) -> Result<v1::Explanation, Status> {
     let is_kept = read.view.state.decisions.contains(&id);
+    if !is_kept && let Some(dated) = why::dated_by(&read.view.state, id) {
+        // What there is to tell of a date is told with its job.
+        return job(shared, &read, subject, (dated.get(), None, None)).await;
+    }
     let read = if is_kept {
         Some(read)
     } else {

@@ -1,8 +1,9 @@
 //! Dates on small clusters: who gets one, for when and where, and who may start on what is reserved.
 
+use scheduler_core::date::{Promise, Trouble, What};
 use scheduler_core::decision::{Plan, Step};
 use scheduler_core::explain;
-use scheduler_core::id::{JobId, Term};
+use scheduler_core::id::{DecisionId, JobId, Term};
 use scheduler_core::lifecycle::place::protection;
 use scheduler_core::plan::{Links, plan};
 use scheduler_core::queue;
@@ -238,6 +239,30 @@ fn what_is_reserved_and_for_whom_is_explained() {
     let rows = queue::rows(&lab, &links, NOW);
     let shown: Vec<_> = rows.iter().map(|row| (row.reason.token.as_str(), row.date.is_some())).collect();
     assert_eq!(shown, [("waiting.protection", true), ("waiting.reserved", false)]);
+}
+
+#[test]
+fn a_date_is_told_with_its_moves_and_its_decision_names_its_job() {
+    let lines = format!("{USED}\n node n1 4 h100\n runs 90.1 b 4 n1 0-3 for=1h min=4h\n job 1 a 4");
+    let mut lab = state(&lines);
+    super::issue(&mut lab);
+    let (key, mut date) =
+        lab.dates.iter().map(|(key, date)| (key.clone(), date.clone())).next().expect("one");
+    let (from, to) = (date.promise.at, date.promise.at.plus(Span::from_hours(1)));
+    let trouble = Trouble { node: date.promise.on[0].0, what: What::Cordoned };
+    date.moves_to(Promise { at: to, ..date.promise.clone() }, trouble, NOW);
+    let decision = date.decision;
+    lab.dates.insert(key, date);
+    assert_eq!(explain::dated_by(&lab, decision), Some(JobId::new(1)));
+    let other = DecisionId { n: decision.n + 1, ..decision };
+    assert_eq!(explain::dated_by(&lab, other), None);
+    let found = explain::job(&lab, &Links::all_ready(&lab), JobId::new(1), NOW).expect("state has it");
+    let group = found.facts.iter().find(|group| group.title == "its date").expect("it is told");
+    let told: Vec<_> =
+        group.facts.iter().map(|fact| (fact.what.as_str(), fact.value.as_str(), fact.at)).collect();
+    let moved =
+        [("moved, later", "n1 is cordoned", Some(NOW)), ("from", "", Some(from)), ("to", "", Some(to))];
+    assert!(told.ends_with(&moved), "{told:?}");
 }
 
 #[test]
