@@ -1,6 +1,7 @@
 //! From an empty folder to a cluster that takes jobs.
 
 use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -233,7 +234,8 @@ async fn start_agents(cluster: &mut Cluster, client: &Client) -> Result<(), Fail
 
 /// Returns the Unix account that we are, by its name.
 fn account() -> Result<String, Failure> {
-    let output = Command::new("id").arg("-un").output();
+    // In a process group of its own: a Ctrl-C on the terminal is for the supervisor, which ends in good order.
+    let output = Command::new("id").arg("-un").process_group(0).output();
     let name = output.ok().filter(|output| output.status.success());
     let name = name.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
     match name.trim() {

@@ -29,10 +29,15 @@ pub const LAYERS: &[Layer] = &[
     },
     Layer { name: "shim", uses: &[], tests_use: &["xtask"] },
     Layer { name: "fake-nvml", uses: &[], tests_use: &[] },
-    Layer { name: "cli", uses: &["scheduler-core", "proto", "server", "node-agent"], tests_use: &["xtask"] },
+    Layer { name: "simulator", uses: &["scheduler-core"], tests_use: &["xtask"] },
+    Layer {
+        name: "cli",
+        uses: &["scheduler-core", "proto", "server", "node-agent", "simulator"],
+        tests_use: &["xtask"],
+    },
     Layer {
         name: "chaos-tests",
-        uses: &["scheduler-core", "proto", "raft-store", "server", "node-agent", "cli", "xtask"],
+        uses: &["scheduler-core", "proto", "raft-store", "server", "node-agent", "simulator", "cli", "xtask"],
         tests_use: &[],
     },
     Layer { name: "xtask", uses: &[], tests_use: &[] },
