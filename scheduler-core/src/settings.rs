@@ -1,5 +1,9 @@
 //! The figures that operators may change, with DESIGN's defaults. Each goes down to 50 ms, so that tests need no scaled clock.
 
+mod by_name;
+
+pub use by_name::{Error, Kind, set};
+
 use crate::unit::Span;
 
 /// Times and limits of one control plane.
@@ -43,6 +47,8 @@ pub struct Settings {
     pub barren_max: u32,
     /// How often rights to take are judged again by time alone, while a funded job waits.
     pub recheck: Span,
+    /// From the first change that could let somebody start to the plan: changes that come together are seen together.
+    pub debounce: Span,
     /// How often an agent reports that it lives.
     pub beat: Span,
     /// Without a beat for so long, a node gets no new work.
@@ -106,6 +112,7 @@ impl Default for Settings {
             free_backoff_max: Span::from_hours(2),
             barren_max: 3,
             recheck: Span::from_secs(10),
+            debounce: Span::from_millis(10),
             beat: Span::from_secs(5),
             silent_after: Span::from_secs(20),
             unreachable_after: Span::from_secs(90),

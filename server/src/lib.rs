@@ -41,7 +41,6 @@ mod views;
 mod write;
 
 pub use addresses::Addresses;
-pub use api::SettingKind;
 pub use config::{Config, LogFormat};
 pub use error::Error;
 pub use inspect::{Inspection, holder, identity, inspect, make_private};

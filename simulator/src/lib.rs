@@ -10,5 +10,7 @@
 //! A [`Record`](record::Record) is what happened, whoever decided it: every figure and picture is made from it alone, so
 //! that all policies are measured by the same code. Nothing here decides who starts: that is `scheduler-core`'s.
 
+pub mod engine;
+pub mod policy;
 pub mod record;
 pub mod trace;

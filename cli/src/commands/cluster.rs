@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use proto::v1::{ClusterStatusRequest, EndSafeModeRequest, FoundRequest, Founder, ReadAs};
-use server::SettingKind;
+use scheduler_core::settings::Kind as SettingKind;
 
 use super::cluster_time;
 use super::member;

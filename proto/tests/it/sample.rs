@@ -189,6 +189,7 @@ pub fn settings() -> Settings {
         free_backoff_max: Span::from_millis(62),
         barren_max: 63,
         recheck: Span::from_millis(64),
+        debounce: Span::from_millis(89),
         dates: false,
         date_margin: Span::from_millis(82),
         more_dates_ppm: 83,

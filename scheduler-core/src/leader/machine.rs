@@ -50,7 +50,7 @@ impl Leader {
             contacts: Contacts::new(now),
             outbox: Outbox::default(),
             facts_ticket: None,
-            planning: Planning::new(term),
+            planning: Planning::new(term, state.meta.settings.debounce),
             sends: Sends::new(state),
             saves: Saves::default(),
             ticks: Ticks::new(state),

@@ -13,9 +13,6 @@ use crate::state::State;
 use crate::table::digest_of;
 use crate::unit::{Span, Timestamp};
 
-/// From the first change to the plan, so that changes that come together are seen together.
-const DEBOUNCE: Span = Span::from_millis(10);
-
 /// Where the one plan is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -94,6 +91,7 @@ fn lives(attempt: &Attempt) -> bool {
 #[derive(Debug)]
 pub(super) struct Planning {
     term: Term,
+    debounce: Span,
     stage: Stage,
     due: Option<Timestamp>,
     /// What the last plan was made from.
@@ -109,9 +107,10 @@ pub(super) struct Planning {
 }
 
 impl Planning {
-    pub(super) fn new(term: Term) -> Self {
+    pub(super) fn new(term: Term, debounce: Span) -> Self {
         Self {
             term,
+            debounce,
             stage: Stage::Idle,
             due: None,
             seen: None,
@@ -124,7 +123,7 @@ impl Planning {
 
     /// Something changed.
     pub(super) fn changed(&mut self, now: Timestamp) {
-        self.due.get_or_insert(now.plus(DEBOUNCE));
+        self.due.get_or_insert(now.plus(self.debounce));
         self.asked_at.get_or_insert(now);
     }
 

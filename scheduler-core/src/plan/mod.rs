@@ -17,6 +17,7 @@ mod closest;
 mod cover;
 mod dates;
 mod find_date;
+mod first;
 mod fit;
 mod free_at;
 mod gang;
@@ -30,6 +31,7 @@ mod taking;
 mod victims;
 mod walk;
 
+pub use first::first;
 pub use fit::{Shut, closes_at, next_opening, shut};
 pub use links::Links;
 pub use round::plan;

@@ -21,7 +21,6 @@ mod nodes;
 mod peer;
 mod principals;
 mod reports;
-mod settings;
 mod setup;
 mod time;
 
@@ -35,7 +34,6 @@ use scheduler_core::id::{BudgetId, JobId, Name};
 use scheduler_core::job::Job;
 use scheduler_core::plan::Links;
 use scheduler_core::state::State;
-pub use settings::Kind as SettingKind;
 use tokio_stream::Stream;
 use tonic::Status;
 

@@ -8,11 +8,11 @@ use raft_store::{ClusterId as LogCluster, Member, ReplicaId as LogReplica, found
 use scheduler_core::command::{Code, Command, Entry, Found, Rejection};
 use scheduler_core::id::{ClusterId, Epoch};
 use scheduler_core::principal::Actor;
-use scheduler_core::settings::Settings;
+use scheduler_core::settings::{self, Settings};
 use scheduler_core::unit::Timestamp;
 use tonic::{Request, Response, Status};
 
-use super::{Api, name, principals, settings};
+use super::{Api, name, principals};
 use crate::auth;
 use crate::clock::Deadline;
 use crate::refusal;
@@ -68,7 +68,8 @@ fn already() -> Status {
 fn command(asked: &v1::FoundRequest) -> Result<Found, Status> {
     let mut settings = Settings { allow_simulated: asked.allow_simulated, ..Settings::default() };
     for (key, value) in &asked.settings_ms {
-        settings::set(&mut settings, key, *value).map_err(|cause| refusal::bad(&cause))?;
+        settings::set(&mut settings, key, *value)
+            .map_err(|cause| refusal::bad(&proto::Error::bad("settings", cause.to_string())))?;
     }
     Ok(Found {
         // Made below, once the log has its own.

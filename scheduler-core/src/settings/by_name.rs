@@ -1,13 +1,40 @@
-//! Settings by name, as a founding gives them.
+//! Settings by name, as a founding, a command and a scenario give them.
 
-use std::ops::RangeInclusive;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::ops::RangeInclusive;
 
-use proto::Error;
-use scheduler_core::settings::Settings;
-use scheduler_core::unit::Span;
+use super::Settings;
+use crate::unit::Span;
 
 /// The shortest time that a setting can be.
 const LEAST_MS: u64 = 50;
+
+/// Why a setting cannot be that.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// There is none of this name.
+    #[error("there is no setting `{0}`")]
+    Unknown(String),
+    /// A count out of its bounds.
+    #[error("`{key}` is {least} to {most}, not {value}")]
+    Count {
+        /// Which.
+        key: String,
+        /// The least it can be.
+        least: u32,
+        /// The most it can be.
+        most: u32,
+        /// What was asked.
+        value: u64,
+    },
+    /// Neither on nor off.
+    #[error("`{0}` is 0 or 1, not {1}")]
+    Flag(String, u64),
+    /// A time out of its bounds.
+    #[error("`{0}` is {LEAST_MS} ms to ten years, not {1} ms")]
+    Time(String, u64),
+}
 
 /// Sets one figure: milliseconds, or a count where it is one.
 ///
@@ -15,25 +42,26 @@ const LEAST_MS: u64 = 50;
 /// When there is no such setting, or it cannot be that.
 pub fn set(settings: &mut Settings, key: &str, value: u64) -> Result<(), Error> {
     if let Some((count, bounds)) = count(settings, key) {
-        *count = u32::try_from(value).ok().filter(|value| bounds.contains(value)).ok_or_else(|| {
-            let what = format!("`{key}` is {} to {}, not {value}", bounds.start(), bounds.end());
-            Error::bad("settings", what)
-        })?;
+        let (least, most) = (*bounds.start(), *bounds.end());
+        *count = u32::try_from(value)
+            .ok()
+            .filter(|value| bounds.contains(value))
+            .ok_or_else(|| Error::Count { key: key.to_owned(), least, most, value })?;
         return Ok(());
     }
     if let Some(flag) = flag(settings, key) {
         *flag = match value {
             0 => false,
             1 => true,
-            _ => return Err(Error::bad("settings", format!("`{key}` is 0 or 1, not {value}"))),
+            _ => return Err(Error::Flag(key.to_owned(), value)),
         };
         return Ok(());
     }
     let Some(span) = span(settings, key) else {
-        return Err(Error::bad("settings", format!("there is no setting `{key}`")));
+        return Err(Error::Unknown(key.to_owned()));
     };
     if value < LEAST_MS || Span::from_millis(value) > Span::MAX {
-        return Err(Error::bad("settings", format!("`{key}` is 50 ms to ten years, not {value} ms")));
+        return Err(Error::Time(key.to_owned(), value));
     }
     *span = Span::from_millis(value);
     Ok(())
@@ -108,6 +136,7 @@ fn span<'a>(settings: &'a mut Settings, key: &str) -> Option<&'a mut Span> {
         "free_backoff" => &mut settings.free_backoff,
         "free_backoff_max" => &mut settings.free_backoff_max,
         "recheck" => &mut settings.recheck,
+        "debounce" => &mut settings.debounce,
         "date_margin" => &mut settings.date_margin,
         "beat" => &mut settings.beat,
         "silent_after" => &mut settings.silent_after,
