@@ -31,6 +31,7 @@ pub const DUPLICATES: &[(&str, &str)] = &[
     ("base64", "0.22: tonic; 0.23: serde-saphyr"),
     ("cpufeatures", "0.2: sha2 of openraft's quorum-set; 0.3: rand"),
     ("hashbrown", "0.15: petgraph, at build time"),
+    ("miniz_oxide", "0.8: png, in the simulator's tests; 0.9: flate2"),
     ("parking_lot", "0.11: sled"),
     ("parking_lot_core", "0.8: sled"),
     ("prettyplease", "0.2: tonic-build; 0.3: prost-build; at build time"),
