@@ -11,6 +11,7 @@
 //! that all policies are measured by the same code. Nothing here decides who starts: that is `scheduler-core`'s.
 
 pub mod engine;
+pub mod import;
 pub mod measure;
 pub mod policy;
 pub mod record;

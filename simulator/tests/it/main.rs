@@ -1,1 +1,3 @@
 //! The simulator, as its users meet it.
+
+mod import;
