@@ -30,6 +30,8 @@ pub use store::{Boxed, Inline, Store};
 pub struct Table<K, V, S: Store<V> = Inline> {
     spine: Arc<Spine<K, S::Cell>>,
     len: usize,
+    /// How often it was written: no part of what it is.
+    writes: u64,
 }
 
 impl<K: Ord + fmt::Debug, V: fmt::Debug, S: Store<V>> fmt::Debug for Table<K, V, S> {
@@ -40,13 +42,13 @@ impl<K: Ord + fmt::Debug, V: fmt::Debug, S: Store<V>> fmt::Debug for Table<K, V,
 
 impl<K, V, S: Store<V>> Clone for Table<K, V, S> {
     fn clone(&self) -> Self {
-        Self { spine: Arc::clone(&self.spine), len: self.len }
+        Self { spine: Arc::clone(&self.spine), len: self.len, writes: self.writes }
     }
 }
 
 impl<K, V, S: Store<V>> Default for Table<K, V, S> {
     fn default() -> Self {
-        Self { spine: Arc::default(), len: 0 }
+        Self { spine: Arc::default(), len: 0, writes: 0 }
     }
 }
 
@@ -61,6 +63,13 @@ impl<K: Ord, V, S: Store<V>> Table<K, V, S> {
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Returns how often it was written so far. Of two states of one history, those with the same count have the same
+    /// records; where a digest would have to hash what changed, this costs nothing.
+    #[must_use]
+    pub const fn writes(&self) -> u64 {
+        self.writes
     }
 
     /// Whether there is no record.
@@ -257,7 +266,9 @@ impl<K: Ord + Clone, V, S: Store<V>> Table<K, V, S> {
         Some(At { group, chunk: self.spine[group].items.len().checked_sub(1)? })
     }
 
+    /// Every write comes through here.
     fn spine_mut(&mut self) -> &mut Spine<K, S::Cell> {
+        self.writes += 1;
         Arc::make_mut(&mut self.spine)
     }
 

@@ -4,6 +4,7 @@ use core::fmt;
 
 #[cfg(test)]
 mod tests;
+pub mod written;
 
 /// A moment of cluster time, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -15,4 +15,6 @@ pub mod import;
 pub mod measure;
 pub mod policy;
 pub mod record;
+pub mod scenario;
+pub mod sweep;
 pub mod trace;

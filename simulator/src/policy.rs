@@ -67,3 +67,15 @@ impl Policy for Ours {
         plan::first(round.state, pool, round.now)
     }
 }
+
+/// The names of all policies.
+pub const NAMES: &[&str] = &["bursar"];
+
+/// Returns a policy by its name; none if there is no such one.
+#[must_use]
+pub fn named(name: &str) -> Option<Box<dyn Policy>> {
+    match name {
+        "bursar" => Some(Box::new(Ours)),
+        _ => None,
+    }
+}

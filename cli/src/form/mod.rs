@@ -1,6 +1,5 @@
 //! How values are read from people and shown to them: durations, sizes, moments, GPU time, tables, colour.
 
-pub mod duration;
 pub mod gpu_time;
 pub mod moment;
 pub mod size;
@@ -10,3 +9,5 @@ pub mod table;
 pub mod text;
 
 pub use style::Style;
+
+pub use scheduler_core::unit::written as duration;

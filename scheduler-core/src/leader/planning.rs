@@ -23,7 +23,8 @@ enum Stage {
     Adopting(Ticket),
 }
 
-/// What a plan depends on, except time: as long as it is the same, another plan finds nothing new.
+/// What a plan depends on, except time: as long as it is the same, another plan finds nothing new. Tables by how often they
+/// were written, which is known for nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Inputs {
     line: u64,
@@ -44,11 +45,11 @@ impl Inputs {
     fn of(state: &State, links: &Links, now: Timestamp) -> Self {
         let open = state.nodes.iter().filter(|(id, node)| shut(**id, node, links, now).is_none());
         Self {
-            line: state.line.digest(),
-            nodes: state.nodes.digest(),
-            budgets: state.budgets.digest(),
-            decisions: state.decisions.digest(),
-            dates: state.dates.digest(),
+            line: state.line.writes(),
+            nodes: state.nodes.writes(),
+            budgets: state.budgets.writes(),
+            decisions: state.decisions.writes(),
+            dates: state.dates.writes(),
             leaving: leaving(state),
             linked: links.nodes().collect(),
             open: open.map(|(id, _)| *id).collect(),

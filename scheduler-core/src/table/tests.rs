@@ -240,3 +240,22 @@ fn a_large_table_is_a_map_whatever_order_it_grew_and_shrank_in() {
     let again: Table<u32, u32> = model.iter().map(|(k, v)| (*k, *v)).collect();
     assert_eq!(again.digest(), table.digest());
 }
+
+#[test]
+fn every_write_counts_and_no_reading() {
+    let mut table: Table<u32, u32> = (0..500).map(|n| (n, n)).collect();
+    let before = table.writes();
+    let copy = table.clone();
+    assert!(table.get(&3).is_some() && table.get_mut(&1_000).is_none() && table.remove(&1_000).is_none());
+    assert_eq!((table.writes(), copy.writes()), (before, before));
+    table.insert(3, 4);
+    let after_insert = table.writes();
+    *table.get_mut(&3).expect("it is there") = 3;
+    let after_change = table.writes();
+    table.remove(&3);
+    assert!(before < after_insert && after_insert < after_change && after_change < table.writes());
+    assert_eq!(copy.writes(), before);
+    table.insert(3, 3);
+    assert_eq!(table, copy, "how often it was written is no part of what it is");
+    assert_eq!(table.digest(), copy.digest());
+}

@@ -112,13 +112,13 @@ impl Recorder {
             let key = (step.job, step.pool.clone());
             let date = state.dates.get(&key);
             match (&step.step, date, numbers.get(&step.job)) {
-                (Step::Issue(promise), Some(_), Some(job)) => {
+                (Step::Issue(_), Some(date), Some(job)) => {
                     self.dates.insert(key, self.record.dates.len());
                     self.record.dates.push(DateRecord {
                         job: *job,
                         issued_at: now,
-                        first_at: promise.at,
-                        at: promise.at,
+                        first_at: date.promise.at,
+                        at: date.promise.at,
                         moves_by_node: 0,
                         moves_otherwise: 0,
                     });

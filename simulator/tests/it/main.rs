@@ -1,3 +1,4 @@
 //! The simulator, as its users meet it.
 
 mod import;
+mod shipped;

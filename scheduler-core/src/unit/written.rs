@@ -1,6 +1,10 @@
-//! Lengths of time: `90s`, `15m`, `4h`, `3d`, `1h30m`; at most ten years.
+//! Lengths of time as people write and read them: `90s`, `15m`, `4h`, `3d`, `1h30m`; at most ten years.
 
-use scheduler_core::unit::Span;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Span;
 
 /// Reads a length of time.
 ///
@@ -69,11 +73,13 @@ fn part(text: &str) -> Option<(u64, u64, &str)> {
 }
 
 /// Returns a length of time as it is typed: `4h`, `1h30m`, `90s`; two units at most, the rest dropped.
+#[must_use]
 pub fn short(ms: u64) -> String {
     spell(ms, "")
 }
 
 /// Returns a length of time as it is read: `4 h`, `1 h 30 min`, `90 s`.
+#[must_use]
 pub fn long(ms: u64) -> String {
     spell(ms, " ")
 }
@@ -103,6 +109,7 @@ fn spell(ms: u64, gap: &str) -> String {
 }
 
 /// Returns a wait as a clock: `0:06`, `5:31`, `2d 3:07` (hours and minutes).
+#[must_use]
 pub fn wait(ms: u64) -> String {
     let minutes = ms / 60_000;
     let (days, hours, minutes) = (minutes / 1440, minutes / 60 % 24, minutes % 60);
