@@ -15,6 +15,7 @@ pub mod import;
 pub mod measure;
 pub mod policy;
 pub mod record;
+pub mod report;
 pub mod scenario;
 pub mod sweep;
 pub mod trace;

@@ -33,6 +33,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 pub use bill::{Bill, CauseCost, Cost, MostPreempted, TierCost};
+pub(crate) use bill::{tier, word};
 use books::Books;
 pub use classes::{Classes, Occupancy};
 pub use dates::Dates;

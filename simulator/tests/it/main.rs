@@ -1,4 +1,8 @@
 //! The simulator, as its users meet it.
 
+mod browser;
 mod import;
+mod made;
+mod page;
 mod shipped;
+mod tables;
