@@ -8,7 +8,7 @@ use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{
     AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, CancelEdit, Command, DrainNode, EndGrant, Entry, Found,
     GrantShare, IssueJoinToken, JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime, Saved,
-    SetNode, SetTime, Submit,
+    SetNode, SetPool, SetTime, Submit,
 };
 use scheduler_core::decision::{Dropped, Plan};
 use scheduler_core::id::{
@@ -141,6 +141,7 @@ impl Wire for Command {
             Self::Drain(drain) => Kind::Drain(drain.to_wire()),
             Self::Undrain(word) => Kind::Undrain(word.to_wire()),
             Self::SetNode(set) => Kind::SetNode(set.to_wire()),
+            Self::SetPool(set) => Kind::SetPool(set.to_wire()),
             Self::Saves { node, saves } => {
                 Kind::Saves(log::Saves { node: node.get(), saves: saves.iter().map(Wire::to_wire).collect() })
             }
@@ -187,6 +188,7 @@ impl Wire for Command {
             Kind::Drain(drain) => Self::Drain(DrainNode::from_wire(drain)?),
             Kind::Undrain(word) => Self::Undrain(NodeWord::from_wire(word)?),
             Kind::SetNode(set) => Self::SetNode(SetNode::from_wire(set)?),
+            Kind::SetPool(set) => Self::SetPool(SetPool::from_wire(set)?),
             Kind::Saves(m) => Self::Saves {
                 node: NodeId::new(m.node),
                 saves: m.saves.into_iter().map(Saved::from_wire).collect::<Result<_, _>>()?,

@@ -1,13 +1,13 @@
 //! What people say about jobs and nodes, and ranks of their progress.
 
-use scheduler_core::command::{DrainNode, JobWord, NodeWord, Saved, SetNode};
-use scheduler_core::id::{AttemptId, AttemptNo, DecisionId, JobId, LogIndex, NodeId};
+use scheduler_core::command::{DrainNode, JobWord, NodeWord, Saved, SetNode, SetPool};
+use scheduler_core::id::{AttemptId, AttemptNo, DecisionId, JobId, Label, LogIndex, NodeId};
 use scheduler_core::node::Urgency;
-use scheduler_core::unit::Timestamp;
+use scheduler_core::unit::{Timestamp, Weight};
 
 use crate::error::Error;
 use crate::log::v1 as log;
-use crate::wire::{Wire, moment, names, narrow, required};
+use crate::wire::{Wire, label, moment, name, names, narrow, required};
 
 impl Wire for JobWord {
     type Message = log::JobWord;
@@ -46,6 +46,44 @@ impl Wire for SetNode {
     fn from_wire(m: log::SetNode) -> Result<Self, Error> {
         Ok(Self { node: NodeId::new(m.node), topology: names("topology", &m.topology)? })
     }
+}
+
+impl Wire for SetPool {
+    type Message = log::SetPool;
+
+    fn to_wire(&self) -> log::SetPool {
+        log::SetPool {
+            pool: self.pool.to_string(),
+            clusters: self.clusters.iter().map(ToString::to_string).collect(),
+            weights: weights_to_wire(&self.weights),
+        }
+    }
+
+    fn from_wire(m: log::SetPool) -> Result<Self, Error> {
+        Ok(Self {
+            pool: name("pool", &m.pool)?,
+            clusters: names("clusters", &m.clusters)?.into_iter().collect(),
+            weights: weights(m.weights)?,
+        })
+    }
+}
+
+/// Returns what types of GPU count as a message.
+pub(crate) fn weights_to_wire(of: &[(Label, Weight)]) -> Vec<log::TypeWeight> {
+    of.iter()
+        .map(|(kind, weight)| log::TypeWeight { gpu_type: kind.to_string(), milli: weight.milli() })
+        .collect()
+}
+
+/// Reads what types of GPU count.
+pub(crate) fn weights(of: Vec<log::TypeWeight>) -> Result<Vec<(Label, Weight)>, Error> {
+    let one = |m: log::TypeWeight| Ok((label("gpu_type", &m.gpu_type)?, weight(m.milli)?));
+    of.into_iter().map(one).collect()
+}
+
+/// Reads a weight.
+pub(crate) fn weight(milli: u32) -> Result<Weight, Error> {
+    Weight::from_milli(milli).ok_or_else(|| Error::bad("weight", "0.001 to 1000"))
 }
 
 impl Wire for DrainNode {

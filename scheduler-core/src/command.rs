@@ -1,5 +1,6 @@
 //! What the log holds: facts and requests, never ticks or beats; and what `apply` answers.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,7 +16,7 @@ use crate::node::{Facts, Urgency};
 use crate::principal::{AccountName, Actor};
 use crate::settings::Settings;
 use crate::spec::Request;
-use crate::unit::{Share, Timestamp};
+use crate::unit::{Share, Timestamp, Weight};
 
 /// One entry of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -68,6 +69,8 @@ pub enum Command {
     Undrain(NodeWord),
     /// An operator says where a node is.
     SetNode(SetNode),
+    /// Says which clusters make up a pool, and what its types of GPU count.
+    SetPool(SetPool),
     /// What the ranks of a node said of their progress; at most one a minute of each, by the leader.
     Saves {
         /// On which node.
@@ -208,6 +211,18 @@ pub struct SetNode {
     pub topology: Vec<Name>,
 }
 
+/// An operator makes a pool, or changes it. With neither clusters nor weights it is none any more, and its clusters are
+/// each in the pool of their own name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SetPool {
+    /// Its name.
+    pub pool: Name,
+    /// Its clusters, all of them.
+    pub clusters: BTreeSet<Name>,
+    /// What its types of GPU count, all of them; the first that fits a GPU's model counts.
+    pub weights: Vec<(Label, Weight)>,
+}
+
 /// An operator wants a node empty.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DrainNode {
@@ -298,7 +313,7 @@ pub struct AddPrincipal {
 pub struct IssueJoinToken {
     /// The name the node gets.
     pub name: Name,
-    /// The pool it joins.
+    /// The cluster it joins, which names a pool too unless an operator made one that has it.
     pub pool: Name,
     /// Where the node is, from the outermost group to the innermost; may be empty.
     pub topology: Vec<Name>,

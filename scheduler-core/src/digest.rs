@@ -16,6 +16,7 @@ impl State {
             part(&self.grants),
             part(&self.principals),
             part(&self.join_tokens),
+            part(&self.pools),
             part(&self.nodes),
             part(&self.jobs),
             part(&self.arrays),

@@ -37,6 +37,7 @@ pub mod lifecycle;
 pub mod mutant;
 pub mod node;
 pub mod plan;
+pub mod pool;
 pub mod principal;
 pub mod queue;
 pub mod report;

@@ -4,11 +4,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::id::{AttemptId, GpuUuid, Label, Name, TokenHash};
-use crate::unit::{Bytes, Timestamp};
+use crate::ledger::Weighed;
+use crate::unit::{Bytes, GpuCount, Timestamp, Weight};
 
 /// The most nodes of a control plane.
 pub const NODES_MAX: usize = 16_384;
-/// The most pools of a control plane.
+/// The most clusters of a control plane, and the most pools.
 pub const POOLS_MAX: usize = 64;
 /// The most levels of a node's topology.
 pub const LEVELS_MAX: usize = 8;
@@ -20,7 +21,9 @@ pub const GPUS_MAX: usize = 64;
 pub struct Node {
     /// Its name, unique.
     pub name: Name,
-    /// Its pool.
+    /// Its cluster: what a job may name. Said at joining.
+    pub cluster: Name,
+    /// The pool whose books its GPUs are in: [`pool::of_cluster`](crate::pool::of_cluster) of its cluster.
     pub pool: Name,
     /// The hash of the credential that its agent made at joining.
     pub credential: TokenHash,
@@ -164,6 +167,8 @@ pub struct Gpu {
     pub model: Label,
     /// Its memory.
     pub memory: Bytes,
+    /// What it counts in its pool: [`pool::weight_of`](crate::pool::weight_of) its model.
+    pub weight: Weight,
     /// Whether the last facts had it.
     pub is_present: bool,
     /// The attempt it is with, until proven empty: one of [`State::attempts`](crate::state::State::attempts), or a
@@ -171,6 +176,14 @@ pub struct Gpu {
     pub holder: Option<AttemptId>,
     /// The attempt that gets it once the holder has given it up and it is proven empty.
     pub next: Option<AttemptId>,
+}
+
+impl Gpu {
+    /// Returns it as the books count it.
+    #[must_use]
+    pub fn weighed(&self) -> Weighed {
+        Weighed { count: GpuCount::new(1), weight: self.weight }
+    }
 }
 
 /// Whether the control plane can reach a node's agent, as committed.
@@ -192,8 +205,8 @@ pub enum Contact {
 pub struct JoinToken {
     /// The name the node gets.
     pub name: Name,
-    /// The pool it joins.
-    pub pool: Name,
+    /// The cluster it joins.
+    pub cluster: Name,
     /// Where the node is.
     pub topology: Vec<Name>,
     /// When it stops being good.

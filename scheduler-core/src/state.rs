@@ -18,6 +18,7 @@ use crate::id::{
 use crate::job::{Attempt, Job, JobResult};
 use crate::ledger::Books;
 use crate::node::{JoinToken, Node};
+use crate::pool::Pool;
 use crate::principal::Principal;
 use crate::settings::Settings;
 use crate::spec::{Tier, Turn};
@@ -39,6 +40,9 @@ pub struct State {
     pub principals: Table<Name, Principal>,
     /// Permissions to join that nobody used yet.
     pub join_tokens: Table<TokenHash, JoinToken>,
+    /// Pools that an operator made: of several clusters, or with weights. A cluster that none of them names is in the pool
+    /// of its own name.
+    pub pools: Table<Name, Pool>,
     /// Machines.
     pub nodes: Table<NodeId, Node, Boxed>,
     /// Jobs, live and lately ended.

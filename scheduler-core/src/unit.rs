@@ -217,6 +217,48 @@ impl MilliGpus {
     }
 }
 
+/// What a GPU of some type counts in charge and in capacity, in thousandths of a plain one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Weight(u32);
+
+impl Weight {
+    /// A plain GPU.
+    pub const ONE: Self = Self(1000);
+    /// The largest there is.
+    pub const MAX: Self = Self(1_000_000);
+
+    /// Makes a weight from thousandths; none of nothing, and none above [`Weight::MAX`].
+    #[must_use]
+    pub const fn from_milli(milli: u32) -> Option<Self> {
+        if milli == 0 || milli > Self::MAX.0 { None } else { Some(Self(milli)) }
+    }
+
+    /// Returns thousandths.
+    #[must_use]
+    pub const fn milli(self) -> u32 {
+        self.0
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+impl fmt::Display for Weight {
+    /// Writes it exactly: `1`, `0.35`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, part) = (self.0 / 1000, self.0 % 1000);
+        match (part % 10, part % 100, part) {
+            (_, _, 0) => write!(f, "{whole}"),
+            (_, 0, _) => write!(f, "{whole}.{}", part / 100),
+            (0, _, _) => write!(f, "{whole}.{:02}", part / 10),
+            (_, _, _) => write!(f, "{whole}.{part:03}"),
+        }
+    }
+}
+
 /// A number of GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GpuCount(u32);

@@ -99,6 +99,10 @@ calls! {
     undrain_node(NodeWordRequest) -> NodeView;
     /// Says where a node is.
     set_node(SetNodeRequest) -> NodeView;
+    /// Says which clusters make up a pool, and what its types of GPU count.
+    set_pool(SetPoolRequest) -> ClusterPoolList;
+    /// Reads the pools.
+    list_pools(ListPoolsRequest) -> ClusterPoolList;
     /// Reads what preemptions cost.
     bill(BillRequest) -> BillView;
     /// Reads what could start.

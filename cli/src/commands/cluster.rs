@@ -8,7 +8,7 @@ use proto::v1::{ClusterStatusRequest, EndSafeModeRequest, FoundRequest, Founder,
 use scheduler_core::settings::Kind as SettingKind;
 
 use super::cluster_time;
-use super::member;
+use super::{member, pool};
 use crate::client::found;
 use crate::codes;
 use crate::config::{self, Context};
@@ -58,6 +58,11 @@ enum Action {
         bursar cluster time\n  \
         bursar cluster time set wall --reason \"power cut of two weeks, NTP is fine\"")]
     Time(cluster_time::Args),
+    /// Clusters that are accounted together, and what their types of GPU count
+    Pool {
+        #[command(subcommand)]
+        action: pool::Action,
+    },
     /// Safe mode: no job is started until a person has looked
     SafeMode {
         #[command(subcommand)]
@@ -120,6 +125,7 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
         Action::TransferLeader { to } => member::transfer(shell, to.as_deref()).await,
         Action::OkToStop { replicas } => member::ok_to_stop(shell, &replicas).await,
         Action::Member { action } => member::run(shell, action).await,
+        Action::Pool { action } => pool::run(shell, action).await,
         Action::SafeMode { action: SafeMode::End { reason } } => {
             let client = shell.client()?;
             let mark = Some(client.mark(None).await?);

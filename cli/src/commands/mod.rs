@@ -38,6 +38,7 @@ mod job_word;
 mod member;
 mod node_word;
 mod past;
+mod pool;
 mod rebuild;
 mod settings;
 mod subject;

@@ -58,9 +58,9 @@ enum Action {
 struct MakeToken {
     /// The name the node gets
     name: String,
-    /// The pool it joins
-    #[arg(long, value_name = "NAME", default_value = "main")]
-    pool: String,
+    /// The cluster it joins
+    #[arg(long, value_name = "NAME", alias = "pool", default_value = "main")]
+    cluster: String,
     /// Where the node is, from the outermost group to the innermost, like block-1/rack-3
     #[arg(long, value_name = "PATH", default_value = "")]
     topology: String,
@@ -134,7 +134,7 @@ async fn token(shell: &Shell, args: MakeToken) -> Result<Exit, Failure> {
     let request = IssueNodeTokenRequest {
         mark: Some(client.mark(None).await?),
         name: args.name.clone(),
-        pool: args.pool,
+        pool: args.cluster,
         topology: args.topology,
         token_hash: token.hash(),
         valid_ms: valid.as_millis(),

@@ -7,6 +7,7 @@ mod style;
 pub mod suggest;
 pub mod table;
 pub mod text;
+pub mod weight;
 
 pub use style::Style;
 

@@ -18,6 +18,7 @@ pub mod job;
 pub mod jobs;
 pub mod node;
 pub mod plan;
+pub mod pool;
 pub mod principal;
 pub mod queue;
 mod reach;

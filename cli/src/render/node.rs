@@ -118,6 +118,9 @@ pub fn node(node: &NodeView, look: &Look) -> String {
     let mut out = format!("{} is {}\n\n", plain(&node.name), node.state.to_uppercase());
     let mut row = |name: &str, text: String| out.push_str(&block(&format!("  {name}"), 15, &[text]));
     row("pool", plain(&node.pool));
+    if !node.cluster.is_empty() && node.cluster != node.pool {
+        row("cluster", plain(&node.cluster));
+    }
     if !node.topology.is_empty() {
         row("in", plain(&node.topology));
     }

@@ -11,6 +11,7 @@ use crate::shell::Look;
 mod arrays;
 mod history;
 mod machines;
+mod pools;
 mod preemption;
 mod time;
 

@@ -1,19 +1,21 @@
 //! The two books.
 
 use scheduler_core::id::{BudgetId, Name};
-use scheduler_core::ledger::{Account, Class, Curve, Merged, PoolBooks, SetAside};
+use scheduler_core::ledger::{Account, Class, Curve, Merged, PoolBooks, SetAside, WeighedCurves};
 use scheduler_core::spec::Tier;
 use scheduler_core::table::Table;
-use scheduler_core::unit::{ChargeMillis, MilliGpus, Span, Timestamp};
+use scheduler_core::unit::{ChargeMillis, MilliGpus, Span, Timestamp, Weight};
 
 use crate::error::Error;
 use crate::state::v1 as state;
 use crate::wire::{Wire, moment, name, required};
+use crate::word::weight;
 
 /// A pool's books without its classes and accounts, which are records of their own.
 pub(super) struct PoolParts {
     pub(super) since: Option<Timestamp>,
     pub(super) installed: Curve,
+    pub(super) reweighed_at: Timestamp,
 }
 
 pub(super) fn tier(is_funded: bool) -> Tier {
@@ -32,12 +34,30 @@ pub(super) fn pool(name: &Name, pool: &PoolBooks) -> state::Pool {
         name: name.to_string(),
         since_ms: pool.since().map(Timestamp::as_millis),
         installed: Some(curve(pool.installed_curve())),
+        reweighed_at_ms: pool.reweighed_at().as_millis(),
     }
 }
 
 pub(super) fn read_pool(m: state::Pool) -> Result<(Name, PoolParts), Error> {
     let installed = read_curve(required("installed", m.installed)?)?;
-    Ok((name("name", &m.name)?, PoolParts { since: m.since_ms.map(moment), installed }))
+    let (since, reweighed_at) = (m.since_ms.map(moment), moment(m.reweighed_at_ms));
+    Ok((name("name", &m.name)?, PoolParts { since, installed, reweighed_at }))
+}
+
+pub(super) fn weighed(pool: &Name, weight: Weight, of: &WeighedCurves) -> state::WeighedCurves {
+    state::WeighedCurves {
+        pool: pool.to_string(),
+        weight_milli: weight.milli(),
+        installed: Some(curve(&of.installed)),
+        unavailable: Some(curve(&of.unavailable)),
+    }
+}
+
+pub(super) fn read_weighed(m: state::WeighedCurves) -> Result<(Name, Weight, WeighedCurves), Error> {
+    let installed = read_curve(required("installed", m.installed)?)?;
+    let unavailable = read_curve(required("unavailable", m.unavailable)?)?;
+    let curves = WeighedCurves { installed, unavailable };
+    Ok((name("pool", &m.pool)?, weight(m.weight_milli)?, curves))
 }
 
 pub(super) fn class_curve(pool: &Name, class: Class, of: &Curve) -> state::ClassCurve {

@@ -9,11 +9,12 @@ use scheduler_core::id::{
     RequestId, Revision, Term, TokenHash,
 };
 use scheduler_core::node::{Contact, Cordon, Drain, Facts, Gpu, JoinToken, Node, Urgency};
+use scheduler_core::pool::Pool;
 use scheduler_core::principal::Principal;
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::ContractDefaults;
 use scheduler_core::state::{Meta, SafeMode, State, TimeAlarm, TimeJump};
-use scheduler_core::unit::{Bytes, Timestamp};
+use scheduler_core::unit::{Bytes, Timestamp, Weight};
 
 use crate::agent::uuid;
 use crate::command::{answer_from_wire, answer_to_wire};
@@ -22,6 +23,7 @@ use crate::state::v1 as state;
 use crate::wire::{
     Wire, account, fixed, label, moment, name, names, narrow, pool_shares, read_pool_shares, required, share,
 };
+use crate::word::{weight, weights, weights_to_wire};
 
 pub(super) fn meta(from: &State) -> state::Meta {
     let meta = &from.meta;
@@ -169,7 +171,7 @@ pub(super) fn join_token(token: &TokenHash, of: &JoinToken) -> state::JoinToken 
     state::JoinToken {
         token: token.as_bytes().to_vec(),
         name: of.name.to_string(),
-        pool: of.pool.to_string(),
+        pool: of.cluster.to_string(),
         expires_at_ms: of.expires_at.as_millis(),
         topology: of.topology.iter().map(ToString::to_string).collect(),
     }
@@ -178,11 +180,24 @@ pub(super) fn join_token(token: &TokenHash, of: &JoinToken) -> state::JoinToken 
 pub(super) fn read_join_token(m: state::JoinToken) -> Result<(TokenHash, JoinToken), Error> {
     let token = JoinToken {
         name: name("name", &m.name)?,
-        pool: name("pool", &m.pool)?,
+        cluster: name("pool", &m.pool)?,
         expires_at: moment(m.expires_at_ms),
         topology: names("topology", &m.topology)?,
     };
     Ok((fixed("token", &m.token, TokenHash::from_slice)?, token))
+}
+
+pub(super) fn made_pool(of: &Name, pool: &Pool) -> state::MadePool {
+    state::MadePool {
+        name: of.to_string(),
+        clusters: pool.clusters.iter().map(ToString::to_string).collect(),
+        weights: weights_to_wire(&pool.weights),
+    }
+}
+
+pub(super) fn read_made_pool(m: state::MadePool) -> Result<(Name, Pool), Error> {
+    let clusters = names("clusters", &m.clusters)?.into_iter().collect();
+    Ok((name("name", &m.name)?, Pool { clusters, weights: weights(m.weights)? }))
 }
 
 pub(super) fn node(id: NodeId, node: &Node) -> state::Node {
@@ -207,6 +222,7 @@ pub(super) fn node(id: NodeId, node: &Node) -> state::Node {
         drain: node.drain.as_ref().map(drain),
         next_port: u32::from(node.next_port),
         topology: node.topology.iter().map(ToString::to_string).collect(),
+        cluster: if node.cluster == node.pool { String::new() } else { node.cluster.to_string() },
     }
 }
 
@@ -219,6 +235,7 @@ pub(super) fn read_node(m: state::Node) -> Result<(NodeId, Node), Error> {
     };
     let node = Node {
         name: name("name", &m.name)?,
+        cluster: name("cluster", if m.cluster.is_empty() { &m.pool } else { &m.cluster })?,
         pool: name("pool", &m.pool)?,
         credential: fixed("credential", &m.credential, TokenHash::from_slice)?,
         machine: label("machine", &m.machine)?,
@@ -281,6 +298,7 @@ fn gpu(gpu: &Gpu) -> state::Gpu {
         present: gpu.is_present,
         holder: gpu.holder.map(|id| id.to_wire()),
         next: gpu.next.map(|id| id.to_wire()),
+        weight_milli: if gpu.weight == Weight::ONE { 0 } else { gpu.weight.milli() },
     }
 }
 
@@ -292,6 +310,7 @@ fn read_gpu(m: state::Gpu) -> Result<Gpu, Error> {
         is_present: m.present,
         holder: m.holder.map(AttemptId::from_wire).transpose()?,
         next: m.next.map(AttemptId::from_wire).transpose()?,
+        weight: if m.weight_milli == 0 { Weight::ONE } else { weight(m.weight_milli)? },
     })
 }
 

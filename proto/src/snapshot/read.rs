@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use prost::Message;
 use scheduler_core::id::{BudgetId, Name};
-use scheduler_core::ledger::{Account, Books, Class, Curve, Merged, PoolBooks};
+use scheduler_core::ledger::{Account, Books, Class, Curve, Merged, PoolBooks, WeighedCurves};
 use scheduler_core::lifecycle::before;
 use scheduler_core::spec::Tier;
 use scheduler_core::state::{self, State};
 use scheduler_core::table::{Store, Table};
+use scheduler_core::unit::Weight;
 
 use super::{FORMAT, arrays, attempts, bills, books, dates, edits, grants, jobs, people};
 use crate::error;
@@ -142,6 +143,7 @@ struct Building {
     classes: BTreeMap<Name, Table<Class, Curve>>,
     accounts: BTreeMap<Name, Table<(BudgetId, Tier), Arc<Account>>>,
     demand: BTreeMap<Name, Table<BudgetId, Curve>>,
+    weighed: BTreeMap<Name, Table<Weight, WeighedCurves>>,
 }
 
 impl Building {
@@ -161,6 +163,7 @@ impl Building {
             Kind::Grant(m) => grants::take(state, m)?,
             Kind::Principal(m) => put(&mut state.principals, people::read_principal(m)?)?,
             Kind::JoinToken(m) => put(&mut state.join_tokens, people::read_join_token(m)?)?,
+            Kind::MadePool(m) => put(&mut state.pools, people::read_made_pool(m)?)?,
             Kind::Node(m) => put(&mut state.nodes, people::read_node(m)?)?,
             Kind::Job(m) => {
                 let (id, job) = jobs::read_job(m)?;
@@ -192,6 +195,10 @@ impl Building {
             Kind::Demand(m) => {
                 let (pool, budget, curve) = books::read_demand(m)?;
                 put(self.demand.entry(pool).or_default(), (budget, curve))?;
+            }
+            Kind::Weighed(m) => {
+                let (pool, weight, curves) = books::read_weighed(m)?;
+                put(self.weighed.entry(pool).or_default(), (weight, curves))?;
             }
             Kind::Launch(m) => put(&mut state.launches, jobs::read_launch(m)?)?,
             Kind::Decision(m) => put(&mut state.decisions, attempts::read_decision(m)?)?,
@@ -225,7 +232,9 @@ impl Building {
             let classes = self.classes.remove(&name).unwrap_or_default();
             let accounts = self.accounts.remove(&name).unwrap_or_default();
             let demand = self.demand.remove(&name).unwrap_or_default();
-            let pool = PoolBooks::from_parts(parts.since, parts.installed, classes, accounts, demand);
+            let weighed = self.weighed.remove(&name).unwrap_or_default();
+            let pool = PoolBooks::from_parts(parts.since, parts.installed, classes, accounts, demand)
+                .with_weights(weighed, parts.reweighed_at);
             pools.insert(name, Arc::new(pool));
         }
         self.state.books = Books::from_parts(pools, self.merged);

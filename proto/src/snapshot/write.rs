@@ -29,6 +29,10 @@ pub fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
         .join_tokens
         .iter()
         .try_for_each(|(id, value)| sink.put(Kind::JoinToken(people::join_token(id, value))))?;
+    state
+        .pools
+        .iter()
+        .try_for_each(|(name, value)| sink.put(Kind::MadePool(people::made_pool(name, value))))?;
     state.nodes.iter().try_for_each(|(id, value)| sink.put(Kind::Node(people::node(*id, value))))?;
     state.jobs.iter().try_for_each(|(id, value)| sink.put(Kind::Job(jobs::job(*id, value))))?;
     state.arrays.iter().try_for_each(|(id, value)| sink.put(Kind::Array(arrays::array(*id, value))))?;
@@ -46,6 +50,9 @@ pub fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
         }
         for (budget, curve) in pool.demand_curves().iter() {
             sink.put(Kind::Demand(books::demand(name, *budget, curve)))?;
+        }
+        for (weight, curves) in pool.weighed().iter() {
+            sink.put(Kind::Weighed(books::weighed(name, *weight, curves)))?;
         }
     }
     state.launches.iter().try_for_each(|(id, value)| sink.put(Kind::Launch(jobs::launch(id, value))))?;

@@ -13,10 +13,12 @@ use scheduler_core::job::{
     Attempt, AttemptEnd, Before, End, Ended, Exit, HeldBy, JobResult, Met, Need, PastAttempt, Phase,
     Placement, Progress, Stop, StopCause, Taken,
 };
+use scheduler_core::ledger::{Class, Weighed};
 use scheduler_core::node::{Cordon, Drain, Urgency};
+use scheduler_core::pool::Pool;
 use scheduler_core::spec::{Tier, Wants};
 use scheduler_core::state::{State, Timer};
-use scheduler_core::unit::{ChargeMillis, Share, Span, Timestamp};
+use scheduler_core::unit::{ChargeMillis, GpuCount, Share, Span, Timestamp, Weight};
 
 use crate::history::history;
 use crate::sample::{name, price, promise, rights, settings, taking, tree, troubles};
@@ -34,6 +36,7 @@ pub fn everything() -> State {
     let mut state = history().state;
     state.meta.settings = settings();
     nodes(&mut state);
+    pools(&mut state);
     attempts(&mut state);
     jobs(&mut state);
     arrays(&mut state);
@@ -64,6 +67,18 @@ fn dates(state: &mut State) {
         let date = Date { issued_at: at(80), decision: decision(4), promise: promise(), moved, moves };
         state.dates.insert((JobId::new(job), name("main")), date);
     }
+}
+
+fn pools(state: &mut State) {
+    let weight = Weight::from_milli(350).unwrap();
+    let weights = vec![(Label::new("A100").unwrap(), weight), (Label::new("h100").unwrap(), Weight::ONE)];
+    state.pools.insert(name("big"), Pool { clusters: [name("east"), name("main")].into(), weights });
+    state.pools.insert(name("main"), Pool::default());
+    let node = state.nodes.get_mut(&NodeId::new(1)).unwrap();
+    (node.cluster, node.gpus[0].weight) = (name("east"), weight);
+    let gpus = |weight| Weighed { count: GpuCount::new(2), weight };
+    state.books.gpus_added(&name("main"), gpus(weight), Class::Unavailable, at(70));
+    state.books.reweigh(&name("main"), (gpus(weight), Weight::MAX), Class::Unavailable, at(80));
 }
 
 fn nodes(state: &mut State) {

@@ -9,7 +9,7 @@ use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{
     AddPrincipal, Answer, ApplyBudgets, Blob, Cancel, CancelEdit, Code, Command, DrainNode, EndGrant, Entry,
     Found, GrantShare, IssueJoinToken, JobWord, Join, NodeWord, Outcome, Rejection, RequestMark, ResumeTime,
-    Saved, SetNode, SetTime, Submit, TimeSource,
+    Saved, SetNode, SetPool, SetTime, Submit, TimeSource,
 };
 use scheduler_core::date::{Awaited, How, Promise, Trouble, What};
 use scheduler_core::decision::{
@@ -25,7 +25,7 @@ use scheduler_core::node::{Facts, GpuFacts, Urgency};
 use scheduler_core::principal::{AccountName, Actor};
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::{After, Asks, ContractDefaults, Request, Shape, Turn, Wants};
-use scheduler_core::unit::{Bytes, ChargeMillis, GpuCount, MilliGpus, Share, Span, Timestamp};
+use scheduler_core::unit::{Bytes, ChargeMillis, GpuCount, MilliGpus, Share, Span, Timestamp, Weight};
 
 pub fn name(text: &str) -> Name {
     Name::new(text).unwrap()
@@ -101,6 +101,11 @@ fn words() -> Vec<Command> {
         Command::Uncordon(word()),
         Command::Undrain(word()),
         Command::SetNode(SetNode { node, topology: vec![name("block-2")] }),
+        Command::SetPool(SetPool {
+            pool: name("big"),
+            clusters: [name("east"), name("main")].into(),
+            weights: vec![(Label::new("H100").unwrap(), Weight::from_milli(1_500).unwrap())],
+        }),
         drain(Urgency::Normal, None),
         drain(Urgency::Deadline(at(9_000)), Some(at(7_000))),
         drain(Urgency::Now, None),

@@ -87,10 +87,10 @@ fn check(state: &State, start: &Start, now: Timestamp) -> Result<(), Dropped> {
     let latest_go = leaving::latest_go(state, start, now);
     let over_by = reserve::certain(state, start.job, job).map(|certain| latest_go.plus(certain));
     let mut seen = BTreeSet::new();
-    let mut pool = None;
+    let mut cluster = None;
     for (id, slots) in &start.on {
         let node = state.nodes.get(id).ok_or(Dropped::NodeNotReady)?;
-        if !seen.insert(*id) || *pool.get_or_insert(&node.pool) != &node.pool {
+        if !seen.insert(*id) || *cluster.get_or_insert(&node.cluster) != &node.cluster {
             return Err(Dropped::WrongShape);
         }
         if !node.takes_work() || !is_over_before_drain(node, over_by) {
@@ -207,7 +207,7 @@ fn check_node(
 ) -> Result<(), Dropped> {
     let shape = &job.terms.shape;
     let distinct: BTreeSet<Slot> = slots.iter().copied().collect();
-    let is_in_cluster = job.terms.cluster.as_ref().is_none_or(|cluster| *cluster == node.pool);
+    let is_in_cluster = job.terms.cluster.as_ref().is_none_or(|cluster| *cluster == node.cluster);
     if !is_in_cluster
         || job.terms.exclude.contains(&id)
         || distinct.len() != slots.len()

@@ -9,6 +9,7 @@ use crate::decision::{DateStep, Dropped, Plan, Step};
 use crate::id::{DecisionId, JobId};
 use crate::job::Job;
 use crate::lifecycle::dates;
+use crate::pool;
 use crate::spec::Tier;
 use crate::state::State;
 
@@ -44,7 +45,7 @@ impl<'a> Steps<'a> {
 
 fn take(state: &mut State, cx: &Context<'_>, id: DecisionId, step: &DateStep) -> Result<(), Dropped> {
     let job = state.jobs.get(&step.job).filter(|job| job.phase.is_waiting()).ok_or(Dropped::NotWaiting)?;
-    let is_its_pool = job.terms.cluster.as_ref().is_none_or(|cluster| *cluster == step.pool);
+    let is_its_pool = job.terms.cluster.as_ref().is_none_or(|cluster| pool::has(state, &step.pool, cluster));
     if job.terms.tier != Tier::Funded || !is_its_pool {
         return Err(Dropped::WrongShape);
     }

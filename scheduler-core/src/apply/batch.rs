@@ -49,6 +49,7 @@ fn is_fact(command: &Command) -> bool {
         | Command::Drain(_)
         | Command::Undrain(_)
         | Command::SetNode(_)
+        | Command::SetPool(_)
         | Command::ApplyBudgets(_)
         | Command::CancelEdit(_)
         | Command::Grant(_)

@@ -7,8 +7,8 @@ use super::advance::advance;
 use super::context::Context;
 use super::{
     adopt, batch, budgets, cancel, contact, cordon, drain, facts, found, hold, join, join_tokens, principals,
-    release, reports, requests, requeue, resume_time, rights, safe_mode, saves, set_node, set_time, submit,
-    uncordon, undrain,
+    release, reports, requests, requeue, resume_time, rights, safe_mode, saves, set_node, set_pool, set_time,
+    submit, uncordon, undrain,
 };
 use crate::command::{Answer, Code, Command, Entry, Outcome, Rejection};
 use crate::id::{LogIndex, Term};
@@ -70,6 +70,7 @@ pub(super) fn command(state: &mut State, cx: &Context<'_>, command: &Command) ->
         Command::Drain(order) => drain::drain(state, cx, order),
         Command::Undrain(word) => undrain::undrain(state, cx, word),
         Command::SetNode(set) => set_node::set_node(state, cx, set),
+        Command::SetPool(set) => set_pool::set_pool(state, cx, set),
         Command::Saves { node, saves } => saves::saves(state, cx, *node, saves),
         Command::ApplyBudgets(budgets) => budgets::apply_budgets(state, cx, budgets),
         Command::CancelEdit(cancel) => budgets::cancel_edit(state, cx, cancel),

@@ -9,14 +9,15 @@ use super::context::Context;
 use super::entry::DONE;
 use super::rights;
 use crate::command::{Answer, Code, Rejection};
-use crate::id::{AttemptId, GpuUuid, NodeId, Rank};
+use crate::id::{AttemptId, GpuUuid, Label, Name, NodeId, Rank};
 use crate::job::{AttemptEnd, Ended, Exit};
-use crate::ledger::Class;
+use crate::ledger::{Class, Weighed};
 use crate::lifecycle::gpu::class_when_free;
 use crate::lifecycle::{freed, go, need, rank, service, stray, want};
 use crate::node::{Contact, Facts, GPUS_MAX, Gpu, GpuFacts, Node};
+use crate::pool;
 use crate::state::State;
-use crate::unit::{GpuCount, Timestamp};
+use crate::unit::Timestamp;
 
 /// The most lines about what is wrong with a node, and the longest.
 const TROUBLE_MAX: usize = 32;
@@ -46,13 +47,16 @@ pub(super) fn node_facts(state: &mut State, cx: &Context<'_>, id: NodeId, facts:
         .map(|gpu| (&gpu.uuid, gpu))
         .filter(|(uuid, _)| !elsewhere.contains(*uuid))
         .collect();
+    let (pools, pool) = (state.pools.clone(), node_pool(state, id));
+    let counts = |model: &Label| pool::weight_of(&pools, &pool, model);
     service::change(state, id, cx.now, |node| {
         node.contact = Contact::Ready;
         node.facts = Some(facts.clone());
         for gpu in &mut node.gpus {
             gpu.is_present = false;
             if let Some(now) = wanted.get(&gpu.uuid) {
-                *gpu = Gpu { is_present: true, model: now.model.clone(), memory: now.memory, ..gpu.clone() };
+                (gpu.is_present, gpu.memory, gpu.weight) = (true, now.memory, counts(&now.model));
+                gpu.model = now.model.clone();
             }
         }
     });
@@ -101,7 +105,7 @@ fn add_new(
     now: Timestamp,
 ) {
     let Some(node) = state.nodes.get_mut(&id) else { return };
-    let mut added: Vec<Class> = Vec::new();
+    let mut added: Vec<(Weighed, Class)> = Vec::new();
     // In the order of the facts, which is the driver's: slots are what people see.
     for gpu in facts.gpus.iter().filter(|gpu| wanted.contains_key(&gpu.uuid)) {
         if node.gpus.iter().any(|known| known.uuid == gpu.uuid) {
@@ -111,17 +115,18 @@ fn add_new(
             uuid: gpu.uuid.clone(),
             model: gpu.model.clone(),
             memory: gpu.memory,
+            weight: pool::weight_of(&state.pools, &node.pool, &gpu.model),
             is_present: true,
             holder: None,
             next: None,
         };
-        added.push(class_when_free(node, &gpu));
+        added.push((gpu.weighed(), class_when_free(node, &gpu)));
         node.gpus.push(gpu);
     }
     let pool = node.pool.clone();
     let is_new = state.books.pool(&pool).is_none() && !added.is_empty();
-    for class in added {
-        state.books.gpus_added(&pool, GpuCount::new(1), class, now);
+    for (gpu, class) in added {
+        state.books.gpus_added(&pool, gpu, class, now);
     }
     if is_new {
         want::pool_opened(state);
@@ -148,6 +153,10 @@ fn restarted(state: &mut State, id: NodeId, confirmed: Timestamp, now: Timestamp
             freed::freed(state, attempt, rank, confirmed, now);
         }
     }
+}
+
+fn node_pool(state: &State, id: NodeId) -> Name {
+    state.nodes.get(&id).map(|node| node.pool.clone()).expect("the caller found the node")
 }
 
 fn ranks_on(state: &State, attempt: AttemptId, node: NodeId) -> Vec<Rank> {

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use crate::command::{Answer, Code, Join, Outcome, Rejection};
 use crate::id::NodeId;
 use crate::node::{Contact, JoinToken, NODES_MAX, Node, PORT_FIRST};
+use crate::pool;
 use crate::state::{State, Timer};
 
 /// Takes a node in. A retry with the same credential is answered as the first time; the one-time token is used up.
@@ -34,7 +35,8 @@ pub(super) fn join(state: &mut State, join: &Join) -> Answer {
     state.meta.next_node = NodeId::new(id.get().saturating_add(1));
     let node = Node {
         name: token.name,
-        pool: token.pool,
+        pool: pool::of_cluster(&state.pools, &token.cluster),
+        cluster: token.cluster,
         credential: join.credential,
         machine: join.machine.clone(),
         facts: None,

@@ -10,6 +10,7 @@ use super::{rights, set_node};
 use crate::command::{Answer, Code, IssueJoinToken, Rejection};
 use crate::id::Name;
 use crate::node::{JoinToken, NODES_MAX, POOLS_MAX};
+use crate::pool;
 use crate::state::{State, Timer};
 use crate::unit::Span;
 
@@ -32,10 +33,8 @@ pub(super) fn issue(state: &mut State, cx: &Context<'_>, new: &IssueJoinToken) -
         let what = format!("{NODES_MAX} join tokens are waiting to be used");
         return Err(Rejection::new(Code::Full, what, "", String::from("use them, or wait until they lapse")));
     }
-    let nodes = state.nodes.values().map(|node| &node.pool);
-    let pools: BTreeSet<&Name> = nodes.chain(state.join_tokens.values().map(|token| &token.pool)).collect();
-    if pools.len() >= POOLS_MAX && !pools.contains(&new.pool) {
-        let what = format!("there are nodes of {POOLS_MAX} clusters");
+    if is_one_too_many(state, &new.pool) {
+        let what = format!("there are nodes of {POOLS_MAX} clusters, or books of as many pools");
         let why = "each has books and a line of its own";
         return Err(Rejection::new(Code::Full, what, why, String::from("join one of those")));
     }
@@ -45,11 +44,23 @@ pub(super) fn issue(state: &mut State, cx: &Context<'_>, new: &IssueJoinToken) -
     }
     let token = JoinToken {
         name: new.name.clone(),
-        pool: new.pool.clone(),
+        cluster: new.pool.clone(),
         topology: new.topology.clone(),
         expires_at: new.expires_at,
     };
     state.join_tokens.insert(new.token, token);
     state.timers.insert((new.expires_at, Timer::JoinToken(new.token)), ());
     DONE
+}
+
+/// Whether a node of a cluster might need books, or be of a cluster, beyond the most there may be.
+fn is_one_too_many(state: &State, cluster: &Name) -> bool {
+    let nodes = state.nodes.values().map(|node| &node.cluster);
+    let clusters: BTreeSet<&Name> =
+        nodes.chain(state.join_tokens.values().map(|token| &token.cluster)).collect();
+    let pools = clusters.iter().map(|cluster| pool::of_cluster(&state.pools, cluster));
+    let pools: BTreeSet<Name> = pools.chain(state.books.pools().keys().cloned()).collect();
+    let is_full = |count: usize, is_known: bool| count >= POOLS_MAX && !is_known;
+    is_full(clusters.len(), clusters.contains(cluster))
+        || is_full(pools.len(), pools.contains(&pool::of_cluster(&state.pools, cluster)))
 }

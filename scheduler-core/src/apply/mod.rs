@@ -39,6 +39,7 @@ mod rights;
 mod safe_mode;
 mod saves;
 mod set_node;
+mod set_pool;
 mod set_time;
 mod submit;
 mod uncordon;

@@ -106,6 +106,7 @@ fn asker(command: &Command) -> Asker {
         | Command::Drain(_)
         | Command::Undrain(_)
         | Command::SetNode(_)
+        | Command::SetPool(_)
         | Command::ApplyBudgets(_)
         | Command::CancelEdit(_)
         | Command::Grant(_)

@@ -88,7 +88,8 @@ fn most_on_one_node(state: &State, links: &Links, id: JobId, job: &Job, now: Tim
     let mut narrow = job.clone();
     narrow.terms.shape.gpus_per_node = GpuCount::new(1);
     let pools = crate::plan::pools(state).into_iter();
-    let stands = pools.filter(|pool| job.terms.cluster.as_ref().is_none_or(|named| named == *pool));
+    let stands = pools
+        .filter(|pool| job.terms.cluster.as_ref().is_none_or(|named| crate::pool::has(state, pool, named)));
     let eyes = Eyes::of(state, id, &narrow);
     stands.map(|pool| Outlook::of(state, pool, links, id, &eyes, now).most_now).max().unwrap_or(0)
 }

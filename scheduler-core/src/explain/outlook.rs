@@ -133,8 +133,10 @@ impl Outlook {
         };
         let mut outlook = Self::default();
         let mut ready: Vec<Timestamp> = Vec::new();
-        let mut groups: BTreeMap<&[Name], u32> = BTreeMap::new();
-        for (node_id, node) in state.nodes.iter().filter(|(_, node)| node.pool == *pool) {
+        let mut groups: BTreeMap<(&Name, &[Name]), u32> = BTreeMap::new();
+        for (node_id, node) in
+            state.nodes.iter().filter(|(_, node)| node.pool == *pool && eyes.class.is_in_cluster(node))
+        {
             if !could_hold(eyes.class.shape, node) {
                 outlook.unfit += count(node.gpus.len());
             } else if eyes.class.barred.contains(node_id) {
@@ -147,7 +149,7 @@ impl Outlook {
                 let before = outlook.nodes_idle;
                 ready.extend(outlook.node(&look, *node_id, node));
                 if let Some(group) = node.group(eyes.class.shape.within.unwrap_or(0)) {
-                    *groups.entry(group).or_default() += outlook.nodes_idle - before;
+                    *groups.entry((&node.cluster, group)).or_default() += outlook.nodes_idle - before;
                 }
             }
         }

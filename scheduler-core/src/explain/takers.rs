@@ -87,7 +87,11 @@ fn waiting<'a>(state: &'a State, attempt: &Attempt) -> BTreeMap<BudgetId, Vec<(J
     let nodes: Vec<_> = attempt.placements.iter().filter_map(|p| state.nodes.get(&p.node)).collect();
     for place in state.line.keys().filter(|place| place.tier == Tier::Funded) {
         let Some(job) = state.jobs.get(&place.job) else { continue };
-        let is_in_pool = job.terms.cluster.as_ref().is_none_or(|pool| *pool == attempt.pool);
+        let is_in_pool = job
+            .terms
+            .cluster
+            .as_ref()
+            .is_none_or(|cluster| nodes.iter().any(|node| node.cluster == *cluster));
         if is_in_pool && nodes.iter().any(|node| could_hold(&job.terms.shape, node)) {
             waiting.entry(place.budget).or_default().push((place.job, job));
         }

@@ -22,7 +22,7 @@ use crate::unit::Span;
 type Row = (&'static str, usize, usize);
 
 /// What costs nothing to count.
-fn counted(state: &State) -> [Row; 18] {
+fn counted(state: &State) -> [Row; 19] {
     let settings = &state.meta.settings;
     let (jobs, nodes) = (state.jobs.len(), state.nodes.len());
     let live = bound(state.meta.live_jobs);
@@ -45,6 +45,7 @@ fn counted(state: &State) -> [Row; 18] {
         ("join tokens", state.join_tokens.len(), NODES_MAX),
         ("nodes", nodes, NODES_MAX),
         ("pools", state.books.pools().len(), POOLS_MAX),
+        ("pools that were made", state.pools.len(), POOLS_MAX),
         ("alarms", state.meta.alarms.len(), nodes),
         ("tasks of arrays", bound(state.meta.array_tasks), bound(settings.array_tasks_max)),
         ("dependents", state.dependents.len(), bound(settings.dependencies_max)),

@@ -10,9 +10,10 @@ use crate::job::Attempt;
 use crate::ledger::{Class, FREE_FLOOR, invariants};
 use crate::lifecycle::{book, gpu};
 use crate::node::{Gpu, Node};
+use crate::pool;
 use crate::spec::Tier;
 use crate::state::State;
-use crate::unit::{ChargeMillis, MilliGpus, Timestamp};
+use crate::unit::{ChargeMillis, MilliGpus, Timestamp, Weight};
 
 pub(super) fn classes_step(change: &Change<'_>) -> Result<(), String> {
     let (before, after) = (change.before, change.after);
@@ -53,6 +54,44 @@ pub(super) fn as_held(state: &State) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Every node is in the pool of its cluster, its GPUs count what that says, and the books have as many of each weight.
+pub(super) fn weights(state: &State) -> Result<(), String> {
+    let mut wanted: BTreeMap<(&Name, Weight), (u64, u64)> = BTreeMap::new();
+    for node in state.nodes.values() {
+        let pool = pool::of_cluster(&state.pools, &node.cluster);
+        if pool != node.pool {
+            return Err(format!("node {} is in pool {}, its cluster in {pool}", node.name, node.pool));
+        }
+        for gpu in &node.gpus {
+            let weight = pool::weight_of(&state.pools, &pool, &gpu.model);
+            if gpu.weight != weight {
+                return Err(format!("a GPU of node {} counts {}, should {weight}", node.name, gpu.weight));
+            }
+            if weight == Weight::ONE {
+                continue;
+            }
+            let (all, shut) = wanted.entry((&node.pool, weight)).or_default();
+            *all += 1;
+            *shut += u64::from(class(state, node, gpu) == Class::Unavailable);
+        }
+    }
+    for (name, books) in state.books.pools().iter() {
+        for (weight, curves) in books.weighed().iter() {
+            let want = wanted.remove(&(name, *weight)).unwrap_or_default();
+            let have = (curves.installed.rate(), curves.unavailable.rate());
+            if want != have {
+                return Err(format!(
+                    "{name}: of weight {weight} {have:?} GPUs are booked, should be {want:?}"
+                ));
+            }
+        }
+    }
+    match wanted.into_iter().next() {
+        None => Ok(()),
+        Some(((name, weight), _)) => Err(format!("{name}: no GPU of weight {weight} is booked")),
+    }
 }
 
 fn class(state: &State, node: &Node, gpu: &Gpu) -> Class {

@@ -98,6 +98,7 @@ const FULL: &[(&str, Full)] = &[
     ("what is protected is stopped by a person's word alone", stops::full),
     ("each GPU is in exactly one class, and its classes tile time", ledger::tiles),
     ("GPUs are booked to the class that they are in", ledger::as_held),
+    ("a node is in the pool of its cluster, and capacity has each GPU's weight", ledger::weights),
     ("charge runs for what is between go and end", ledger::rates),
     ("set aside is what attempts have left of their protection", ledger::set_aside),
     ("a budget's account is the sum of those below", ledger::tree),

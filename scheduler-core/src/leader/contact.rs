@@ -16,7 +16,7 @@ use crate::unit::{Span, Timestamp};
 /// A leader younger than this waits for [`BACK_PER_CENT`] of the nodes before it calls one unreachable.
 const YOUNG: Span = Span::from_mins(3);
 const BACK_PER_CENT: usize = 90;
-/// More than this many, and more than this part of a pool, going silent within [`MASS_WITHIN`]: nobody is unreachable.
+/// More than this many, and more than this part of a cluster, going silent within [`MASS_WITHIN`]: nobody is unreachable.
 const MASS_LEAST: usize = 5;
 const MASS_PER_CENT: usize = 10;
 const MASS_WITHIN: Span = Span::from_secs(40);
@@ -185,7 +185,7 @@ impl Contacts {
         let mut verdict = Verdict::default();
         let mut next = END;
         let is_held = self.is_young_and_alone(state, now);
-        let braked = self.braked_pools(state, now);
+        let braked = self.braked_clusters(state, now);
         let settings = &state.meta.settings;
         for (id, node) in state.nodes.iter().filter(|(_, node)| node.contact == Contact::Ready) {
             let silent_at = self.last(*id).plus(settings.silent_after);
@@ -195,7 +195,7 @@ impl Contacts {
                 continue;
             }
             next = next.min(now.plus(LOOK_AGAIN));
-            if !is_held && !braked.contains(&node.pool) && self.may_ask(*id, now) {
+            if !is_held && !braked.contains(&node.cluster) && self.may_ask(*id, now) {
                 verdict.unreachable.push(*id);
             }
         }
@@ -237,11 +237,11 @@ impl Contacts {
         back * 100 < all * BACK_PER_CENT
     }
 
-    fn braked_pools(&self, state: &State, now: Timestamp) -> BTreeSet<Name> {
+    fn braked_clusters(&self, state: &State, now: Timestamp) -> BTreeSet<Name> {
         let mut silent: BTreeMap<&Name, (usize, Vec<Timestamp>)> = BTreeMap::new();
         let counted = |node: &Node| node.contact != Contact::Joined;
         for (id, node) in state.nodes.iter().filter(|(_, node)| counted(node)) {
-            let (size, since) = silent.entry(&node.pool).or_default();
+            let (size, since) = silent.entry(&node.cluster).or_default();
             *size += 1;
             if node.contact == Contact::Ready && self.is_silent(*id, state, now) {
                 since.push(self.last(*id));
@@ -252,6 +252,10 @@ impl Contacts {
             since.sort_unstable();
             since.windows(least + 1).any(|run| run[least].since(run[0]) <= MASS_WITHIN)
         };
-        silent.into_iter().filter(|(_, pool)| is_mass(pool.clone())).map(|(name, _)| name.clone()).collect()
+        silent
+            .into_iter()
+            .filter(|(_, cluster)| is_mass(cluster.clone()))
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 }

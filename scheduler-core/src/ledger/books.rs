@@ -4,7 +4,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::curve::Merged;
-use super::{Account, Class, Curve, PoolBooks};
+use super::weighed::Step;
+use super::{Account, Class, Curve, PoolBooks, Weighed};
 use crate::budget::Budget;
 use crate::decision::UseOf;
 use crate::id::{BudgetId, Name};
@@ -12,7 +13,7 @@ use crate::job::Attempt;
 use crate::mutant::{self, Mutant};
 use crate::spec::Tier;
 use crate::table::Table;
-use crate::unit::{ChargeMillis, GpuCount, MilliGpus, Span, Timestamp};
+use crate::unit::{ChargeMillis, MilliGpus, Span, Timestamp, Weight};
 
 /// A live attempt of the free tier counts at least this much time, so that a burst cannot sort ahead on old numbers.
 pub const FREE_FLOOR: Span = Span::from_hours(1);
@@ -108,23 +109,39 @@ impl Books {
     }
 
     /// New GPUs are in the pool from `at` on, in `class`.
-    pub fn gpus_added(&mut self, pool: &Name, count: GpuCount, class: Class, at: Timestamp) {
-        let merged = self.merged;
+    pub fn gpus_added(&mut self, pool: &Name, gpus: impl Into<Weighed>, class: Class, at: Timestamp) {
+        let (merged, gpus) = (self.merged, gpus.into());
+        let count = gpus.count;
         let books = self.pool_mut(pool);
         books.since = Some(books.since.map_or(at, |since| since.min(at)));
         books.installed.rise(at, u64::from(count.get()), merged);
         class_mut(books, class).rise(at, u64::from(count.get()), merged);
+        books.weigh(gpus, Step::Come(class), at, merged);
     }
 
     /// GPUs that were in `class` are not in the pool any more, from `at` on.
     ///
     /// # Panics
     /// When there are fewer of them in that class.
-    pub fn gpus_removed(&mut self, pool: &Name, count: GpuCount, class: Class, at: Timestamp) {
-        let merged = self.merged;
+    pub fn gpus_removed(&mut self, pool: &Name, gpus: impl Into<Weighed>, class: Class, at: Timestamp) {
+        let (merged, gpus) = (self.merged, gpus.into());
+        let count = gpus.count;
         let books = self.pool_mut(pool);
         books.installed.fall(at, u64::from(count.get()), merged);
         class_mut(books, class).fall(at, u64::from(count.get()), merged);
+        books.weigh(gpus, Step::Leave(class), at, merged);
+    }
+
+    /// GPUs in `class` that counted `from` count `to` from `now` on. What they counted before stays.
+    ///
+    /// # Panics
+    /// When fewer counted `from`.
+    pub fn reweigh(&mut self, pool: &Name, (from, to): (Weighed, Weight), class: Class, now: Timestamp) {
+        let merged = self.merged;
+        let books = self.pool_mut(pool);
+        books.reweighed_at = books.reweighed_at.max(now);
+        books.weigh(from, Step::Leave(class), now, merged);
+        books.weigh(Weighed { weight: to, ..from }, Step::Come(class), now, merged);
     }
 
     /// GPUs in class `from` are in class `to` from `at` on. A late report names a moment in the past: both sides are
@@ -132,7 +149,9 @@ impl Books {
     ///
     /// # Panics
     /// When there are fewer of them in `from`.
-    pub fn reclass(&mut self, pool: &Name, count: GpuCount, from: Class, to: Class, at: Timestamp) {
+    pub fn reclass(&mut self, pool: &Name, gpus: impl Into<Weighed>, from: Class, to: Class, at: Timestamp) {
+        let gpus = gpus.into();
+        let count = gpus.count;
         if from == to || count.get() == 0 {
             return;
         }
@@ -140,6 +159,7 @@ impl Books {
         let books = self.pool_mut(pool);
         class_mut(books, from).fall(at, u64::from(count.get()), merged);
         class_mut(books, to).rise(at, u64::from(count.get()), merged);
+        books.weigh(gpus, Step::Change(from, to), at, merged);
     }
 
     /// Funded jobs of the budgets on `path` have or want so many GPUs more, from `at` on.
@@ -259,7 +279,9 @@ impl Books {
             let classes: usize = pool.classes.values().map(|curve| curve.points().len()).sum();
             let accounts: usize = pool.accounts.values().map(|account| account.curve.points().len()).sum();
             let demand: usize = pool.demand.values().map(|curve| curve.points().len()).sum();
-            pool.installed.points().len() + classes + accounts + demand
+            let weighed = pool.weighed.values().flat_map(|of| [&of.installed, &of.unavailable]);
+            let weighed: usize = weighed.map(|curve| curve.points().len()).sum();
+            pool.installed.points().len() + classes + accounts + demand + weighed
         };
         self.pools.values().map(in_pool).sum()
     }
@@ -269,7 +291,9 @@ impl Books {
     pub fn curves(&self, from: Timestamp) -> (usize, usize) {
         let all = self.pools.values().flat_map(|pool| {
             let accounts = pool.accounts.values().map(|account| &account.curve);
-            pool.classes.values().chain(accounts).chain(pool.demand.values()).chain([&pool.installed])
+            let weighed = pool.weighed.values().flat_map(|of| [&of.installed, &of.unavailable]);
+            let plain = pool.classes.values().chain(accounts).chain(pool.demand.values());
+            plain.chain(weighed).chain([&pool.installed])
         });
         all.fold((0, 0), |(curves, points), curve| {
             (curves + 1, points + curve.points().range(from..).count())
@@ -370,6 +394,7 @@ impl Books {
             merge_classes(books, from, to, step, oldest);
             merge_accounts(books, from, to, step, oldest);
             merge_demand(books, from, to, step, oldest);
+            books.merge_weighed((from, to), step, oldest);
         }
     }
 

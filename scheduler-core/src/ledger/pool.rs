@@ -2,12 +2,12 @@
 
 use alloc::sync::Arc;
 
-use super::{Account, Curve};
+use super::{Account, Curve, WeighedCurves};
 use crate::budget::Budget;
 use crate::id::{BudgetId, Name};
 use crate::spec::Tier;
 use crate::table::Table;
-use crate::unit::{ChargeMillis, GpuCount, GpuMillis, Share, Span, Timestamp};
+use crate::unit::{ChargeMillis, GpuCount, GpuMillis, Share, Span, Timestamp, Weight};
 
 /// What a GPU is booked to: at every millisecond exactly one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +46,8 @@ pub struct PoolBooks {
     pub(super) classes: Table<Class, Curve>,
     pub(super) accounts: Table<(BudgetId, Tier), Arc<Account>>,
     pub(super) demand: Table<BudgetId, Curve>,
+    pub(super) weighed: Table<Weight, WeighedCurves>,
+    pub(super) reweighed_at: Timestamp,
 }
 
 impl PoolBooks {
@@ -58,7 +60,26 @@ impl PoolBooks {
         accounts: Table<(BudgetId, Tier), Arc<Account>>,
         demand: Table<BudgetId, Curve>,
     ) -> Self {
-        Self { since, installed, classes, accounts, demand }
+        let (weighed, reweighed_at) = (Table::default(), Timestamp::ZERO);
+        Self { since, installed, classes, accounts, demand, weighed, reweighed_at }
+    }
+
+    /// Gives it the curves of what does not count one, and when weights changed last.
+    #[must_use]
+    pub fn with_weights(self, weighed: Table<Weight, WeighedCurves>, reweighed_at: Timestamp) -> Self {
+        Self { weighed, reweighed_at, ..self }
+    }
+
+    /// Returns the curves of the GPUs that do not count one, by their weight.
+    #[must_use]
+    pub fn weighed(&self) -> &Table<Weight, WeighedCurves> {
+        &self.weighed
+    }
+
+    /// Returns when weights of GPUs here changed last.
+    #[must_use]
+    pub fn reweighed_at(&self) -> Timestamp {
+        self.reweighed_at
     }
 
     /// Returns when its first GPU came.
@@ -171,8 +192,8 @@ impl PoolBooks {
         gpu_count(self.installed.rate().saturating_sub(unavailable))
     }
 
-    /// Returns the capacity in service over the whole window `[now - window, now]`, in milli-GPU-milliseconds. Time
-    /// before the pool's first GPU counts at the mean since then.
+    /// Returns the capacity in service over the whole window `[now - window, now]`, in milli-GPU-milliseconds, each GPU
+    /// by its weight of that time. Time before the pool's first GPU counts at the mean since then.
     #[must_use]
     pub fn capacity(&self, window: Span, now: Timestamp) -> ChargeMillis {
         let Some(since) = self.since else {
@@ -181,9 +202,9 @@ impl PoolBooks {
         let from = now.minus(window).max(since);
         let age = now.since(from);
         if age.is_zero() {
-            return ChargeMillis::new(milli(u128::from(self.in_service().get()) * ms(window)));
+            return ChargeMillis::new(self.worth_now() * ms(window));
         }
-        let measured = milli(self.in_service_between(from, now));
+        let measured = self.worth_in_service(from, now);
         ChargeMillis::new(if age < window { measured * ms(window) / ms(age) } else { measured })
     }
 
@@ -196,9 +217,9 @@ impl PoolBooks {
         // The window is whole, also where cluster time is younger.
         let elapsed = ms(window).saturating_sub(ms(now.since(at)));
         if age.is_zero() {
-            return milli(u128::from(self.in_service().get()) * elapsed);
+            return self.worth_now() * elapsed;
         }
-        let measured = |to: Timestamp| milli(self.in_service_between(from, to));
+        let measured = |to: Timestamp| self.worth_in_service(from, to);
         let before = ms(window).saturating_sub(ms(age)).min(elapsed);
         measured(now) * before / ms(age) + if at > from { measured(at) } else { 0 }
     }
@@ -233,10 +254,6 @@ fn gpu_count(rate: u64) -> GpuCount {
 
 fn gpu_millis(total: u128) -> GpuMillis {
     GpuMillis::new(u64::try_from(total).expect("2^64 GPU-ms are 500,000 years of 1,000 GPUs"))
-}
-
-fn milli(gpu_ms: u128) -> u128 {
-    gpu_ms * 1000
 }
 
 fn ms(span: Span) -> u128 {

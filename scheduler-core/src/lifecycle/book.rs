@@ -4,13 +4,11 @@
 use crate::budget;
 use crate::id::{AttemptId, Name, NodeId, Slot};
 use crate::job::{Attempt, AttemptEnd, Ended, StopCause};
-use crate::ledger::{Books, Class, Run};
+use crate::ledger::{Books, Class, Run, Weighed};
 use crate::lifecycle::gpu::class_when_free;
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{ChargeMillis, GpuCount, Span, Timestamp};
-
-const ONE: GpuCount = GpuCount::new(1);
 
 /// An attempt was placed: its protection is set aside.
 pub fn placed(state: &mut State, attempt: &Attempt) {
@@ -20,12 +18,12 @@ pub fn placed(state: &mut State, attempt: &Attempt) {
 
 /// GPUs that were with nobody are with an attempt that has no go yet.
 pub fn handed(state: &mut State, pool: &Name, on: (NodeId, &[Slot]), at: Timestamp) {
-    each_free(state, on, |books, free| books.reclass(pool, ONE, free, Class::Handover, at));
+    each_free(state, on, |books, gpu, free| books.reclass(pool, gpu, free, Class::Handover, at));
 }
 
 /// An attempt without go gives GPUs back that it never used.
 pub fn handed_back(state: &mut State, pool: &Name, on: (NodeId, &[Slot]), at: Timestamp) {
-    each_free(state, on, |books, free| books.reclass(pool, ONE, Class::Handover, free, at));
+    each_free(state, on, |books, gpu, free| books.reclass(pool, gpu, Class::Handover, free, at));
 }
 
 /// An attempt that has all its GPUs passed its go: they are occupied and its charge begins. The attempt is as it was
@@ -81,12 +79,12 @@ pub fn charge_so_far(attempt: &Attempt, now: Timestamp) -> ChargeMillis {
 pub fn emptied(state: &mut State, pool: &Name, on: (NodeId, Slot), next: Option<AttemptId>, at: Timestamp) {
     let placed_at = next.and_then(|next| state.attempts.get(&next)).map(|attempt| attempt.placed_at);
     let (node, slot) = on;
-    each_free(state, (node, &[slot]), |books, free| match placed_at {
-        None => books.reclass(pool, ONE, Class::Overhead, free, at),
-        Some(placed_at) if placed_at <= at => books.reclass(pool, ONE, Class::Overhead, Class::Handover, at),
+    each_free(state, (node, &[slot]), |books, gpu, free| match placed_at {
+        None => books.reclass(pool, gpu, Class::Overhead, free, at),
+        Some(placed_at) if placed_at <= at => books.reclass(pool, gpu, Class::Overhead, Class::Handover, at),
         Some(placed_at) => {
-            books.reclass(pool, ONE, Class::Overhead, free, at);
-            books.reclass(pool, ONE, free, Class::Handover, placed_at);
+            books.reclass(pool, gpu, Class::Overhead, free, at);
+            books.reclass(pool, gpu, free, Class::Handover, placed_at);
         }
     });
 }
@@ -98,12 +96,12 @@ pub fn occupied(attempt: &Attempt) -> Class {
 }
 
 /// Changes the books for each GPU of `on`, given the class that it has when it is with nobody.
-fn each_free(state: &mut State, on: (NodeId, &[Slot]), mut change: impl FnMut(&mut Books, Class)) {
+fn each_free(state: &mut State, on: (NodeId, &[Slot]), mut change: impl FnMut(&mut Books, Weighed, Class)) {
     let (node, slots) = on;
     let Some(node) = state.nodes.get(&node) else { return };
     for slot in slots {
         if let Some(gpu) = node.gpus.get(usize::from(slot.get())) {
-            change(&mut state.books, class_when_free(node, gpu));
+            change(&mut state.books, gpu.weighed(), class_when_free(node, gpu));
         }
     }
 }

@@ -73,11 +73,13 @@ pub fn checked(
         return Err(Dropped::WrongShape);
     }
     let mut at = promise.at;
+    let mut cluster = job.terms.cluster.as_ref();
     for (node, slots) in &promise.on {
         let node = state.nodes.get(node).ok_or(Dropped::NodeNotReady)?;
         let distinct: BTreeSet<Slot> = slots.iter().copied().collect();
         let is_whole = u32::try_from(slots.len()) == Ok(shape.gpus_per_node.get());
-        if node.pool != *pool || distinct.len() != slots.len() || !is_whole {
+        let is_there = node.pool == *pool && *cluster.get_or_insert(&node.cluster) == &node.cluster;
+        if !is_there || distinct.len() != slots.len() || !is_whole {
             return Err(Dropped::WrongShape);
         }
         if !has(node, job, slots) {

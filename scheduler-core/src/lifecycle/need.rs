@@ -1,6 +1,6 @@
 //! What a shape takes of a node: cores, memory, and the rate of charge that follows.
 
-use crate::id::{AttemptId, Name, NodeId};
+use crate::id::{AttemptId, Label, Name, NodeId};
 use crate::job::Attempt;
 use crate::node::{Gpu, Node};
 use crate::spec::Shape;
@@ -31,18 +31,21 @@ pub fn need(shape: &Shape, node: &Node) -> Need {
     }
 }
 
-/// Returns the rate of charge on one node in milli-GPUs: its GPUs, or the dominant share of the node if the cores or
-/// the memory that it names are more. Rounded down.
+/// Returns the rate of charge on one node in milli-GPUs: its GPUs by the weight of their type, or the dominant share of
+/// what the node counts if the cores or the memory that it names are more. Rounded down. Where a node's GPUs of the type
+/// asked for count differently, it is the most that they count.
 #[must_use]
 pub fn rate(shape: &Shape, node: &Node) -> MilliGpus {
-    let whole = u128::from(count(node).get()) * 1000;
+    let whole: u128 = node.gpus.iter().map(|gpu| u128::from(gpu.weight.milli())).sum();
     let share = |asked: u64, all: u64| match all {
         0 => 0,
         all => whole * u128::from(asked) / u128::from(all),
     };
     let (cpus, memory) =
         node.facts.as_ref().map_or((0, 0), |facts| (u64::from(facts.cpus), facts.memory.get()));
-    let gpus = u128::from(shape.gpus_per_node.get()) * 1000;
+    let of_type = node.gpus.iter().filter(|gpu| is_of_type(shape, gpu));
+    let weight = of_type.map(|gpu| gpu.weight).max().unwrap_or_default();
+    let gpus = u128::from(shape.gpus_per_node.get()) * u128::from(weight.milli());
     let milli = gpus
         .max(share(shape.cpus.map_or(0, u64::from), cpus))
         .max(share(shape.memory.map_or(0, Bytes::get), memory));
@@ -53,11 +56,14 @@ pub fn rate(shape: &Shape, node: &Node) -> MilliGpus {
 #[must_use]
 pub fn is_of_type(shape: &Shape, gpu: &Gpu) -> bool {
     let Some(first) = &shape.gpu_type else { return true };
-    let model = gpu.model.as_str().as_bytes();
-    core::iter::once(first).chain(&shape.or_types).any(|wanted| {
-        let wanted = wanted.as_str().as_bytes();
-        model.windows(wanted.len()).any(|part| part.eq_ignore_ascii_case(wanted))
-    })
+    core::iter::once(first).chain(&shape.or_types).any(|wanted| is_named(wanted, &gpu.model))
+}
+
+/// Whether `wanted` is the name of a model or a part of it, in any case.
+#[must_use]
+pub fn is_named(wanted: &Label, model: &Label) -> bool {
+    let (wanted, model) = (wanted.as_str().as_bytes(), model.as_str().as_bytes());
+    model.windows(wanted.len()).any(|part| part.eq_ignore_ascii_case(wanted))
 }
 
 /// Whether all these GPUs are of one type that `shape` asks for.
@@ -65,15 +71,15 @@ pub fn are_of_one_type<'g>(shape: &Shape, gpus: impl Iterator<Item = &'g Gpu> + 
     shape.of_each_type().iter().any(|shape| gpus.clone().all(|gpu| is_of_type(shape, gpu)))
 }
 
-/// Returns the most nodes of one group that could each hold one node's part of `shape`, all of one type, if they were
+/// Returns the most nodes of one cluster, and of one group of it where the shape says so, that could each hold one node's part of `shape`, all of one type, if they were
 /// empty and whole; `nodes` are those of a pool.
 #[must_use]
 pub fn most_together(shape: &Shape, nodes: &[&Node]) -> u32 {
     let most = |shape: &Shape| {
-        let mut groups: BTreeMap<&[Name], u32> = BTreeMap::new();
+        let mut groups: BTreeMap<(&Name, &[Name]), u32> = BTreeMap::new();
         for node in nodes.iter().filter(|node| could_hold(shape, node)) {
             if let Some(group) = node.group(shape.within.unwrap_or(0)) {
-                *groups.entry(group).or_default() += 1;
+                *groups.entry((&node.cluster, group)).or_default() += 1;
             }
         }
         groups.into_values().max().unwrap_or(0)

@@ -3,23 +3,30 @@
 use alloc::vec::Vec;
 
 use crate::id::NodeId;
-use crate::ledger::Class;
+use crate::ledger::{Class, Weighed};
 use crate::lifecycle::gpu::class_when_free;
 use crate::node::{Cordon, Gpu, Node};
 use crate::state::State;
-use crate::unit::{GpuCount, Timestamp};
+use crate::unit::Timestamp;
 
-/// Changes a node so that its free GPUs may come into service or leave it, and books that. GPUs that the change adds
-/// are booked by whoever adds them.
+/// Changes a node so that its free GPUs may come into service or leave it, or count differently, and books that. GPUs
+/// that the change adds are booked by whoever adds them.
 pub fn change(state: &mut State, id: NodeId, now: Timestamp, change: impl FnOnce(&mut Node)) {
     let Some(node) = state.nodes.get_mut(&id) else { return };
-    let before = free_classes(node);
+    let (before, weighed) = (free_classes(node), weights(node));
     change(node);
-    let after = free_classes(node);
+    let (after, weights) = (free_classes(node), weights(node));
     let pool = node.pool.clone();
-    for (before, after) in before.into_iter().zip(after) {
-        if let (Some(from), Some(to)) = (before, after) {
-            state.books.reclass(&pool, GpuCount::new(1), from, to, now);
+    for (at, (before, gpus)) in before.into_iter().zip(weighed).enumerate() {
+        if let (Some(from), Some(Some(to))) = (before, after.get(at)) {
+            state.books.reclass(&pool, gpus, from, *to, now);
+        }
+        match weights.get(at) {
+            Some(Weighed { weight, .. }) if *weight != gpus.weight => {
+                let class = after.get(at).copied().flatten().unwrap_or(Class::Overhead);
+                state.books.reweigh(&pool, (gpus, *weight), class, now);
+            }
+            Some(_) | None => {}
         }
     }
 }
@@ -36,4 +43,9 @@ pub fn fence(state: &mut State, id: NodeId, cordon: Cordon, now: Timestamp) {
 fn free_classes(node: &Node) -> Vec<Option<Class>> {
     let class = |gpu: &Gpu| gpu.holder.is_none().then(|| class_when_free(node, gpu));
     node.gpus.iter().map(class).collect()
+}
+
+/// Returns what each GPU counts.
+fn weights(node: &Node) -> Vec<Weighed> {
+    node.gpus.iter().map(Gpu::weighed).collect()
 }

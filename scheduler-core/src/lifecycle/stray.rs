@@ -7,7 +7,7 @@ use crate::id::{AttemptId, AttemptNo, GpuUuid, JobId, NodeId, Rank, Slot};
 use crate::ledger::Class;
 use crate::lifecycle::{book, gpu};
 use crate::state::{State, Stray};
-use crate::unit::{GpuCount, Timestamp};
+use crate::unit::Timestamp;
 
 /// A node has at most so many; more are not taken before some are gone, and the agent reports again.
 pub const STRAYS_MAX: usize = 256;
@@ -24,7 +24,7 @@ pub fn found(state: &mut State, key: (NodeId, AttemptId, Rank), gpus: &[GpuUuid]
     for (at, gpu) in node.gpus.iter().enumerate() {
         if gpu.holder.is_none() && gpus.contains(&gpu.uuid) {
             let from = gpu::class_when_free(node, gpu);
-            state.books.reclass(&pool, GpuCount::new(1), from, Class::Overhead, now);
+            state.books.reclass(&pool, gpu.weighed(), from, Class::Overhead, now);
             slots.extend(u16::try_from(at).map(Slot::new));
         }
     }

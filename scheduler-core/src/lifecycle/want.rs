@@ -9,15 +9,21 @@ use alloc::vec::Vec;
 use crate::budget;
 use crate::id::{AttemptId, JobId, Name};
 use crate::job::{Job, Phase};
-use crate::lifecycle::need::could_hold;
+use crate::lifecycle::need::{could_hold, most_together};
+use crate::pool;
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::Timestamp;
 
 /// Brings the books up to the phase that a job has just entered.
 pub fn update(state: &mut State, id: JobId) {
+    update_from(state, id, Timestamp::ZERO);
+}
+
+/// Brings the books up to where a job stands, not before a moment.
+fn update_from(state: &mut State, id: JobId, not_before: Timestamp) {
     let Some(job) = state.jobs.get(&id) else { return };
-    let (wants, at) = (pools(state, id, job), entered(state, id, job));
+    let (wants, at) = (pools(state, id, job), entered(state, id, job).max(not_before));
     if wants == job.wants {
         return;
     }
@@ -37,6 +43,14 @@ pub fn pool_opened(state: &mut State) {
     let waiting: Vec<JobId> = state.line.keys().map(|place| place.job).collect();
     for id in waiting {
         update(state, id);
+    }
+}
+
+/// Clusters are in other pools since `now`: whoever waits stands where it may stand now.
+pub fn pools_changed(state: &mut State, now: Timestamp) {
+    let waiting: Vec<JobId> = state.line.keys().map(|place| place.job).collect();
+    for id in waiting {
+        update_from(state, id, now);
     }
 }
 
@@ -66,7 +80,7 @@ fn pools(state: &State, id: JobId, job: &Job) -> Vec<Name> {
 fn standing(state: &State, job: &Job) -> Vec<Name> {
     let pools = state.books.pools();
     if let Some(named) = &job.terms.cluster {
-        return pools.keys().filter(|pool| *pool == named).cloned().collect();
+        return pools.keys().filter(|pool| pool::has(state, pool, named)).cloned().collect();
     }
     if pools.len() < 2 {
         return pools.keys().cloned().collect();
@@ -74,8 +88,11 @@ fn standing(state: &State, job: &Job) -> Vec<Name> {
     let shape = &job.terms.shape;
     let wanted = usize::try_from(shape.nodes).unwrap_or(usize::MAX);
     let fits = |pool: &&Name| {
-        let able = state.nodes.values().filter(|node| node.pool == **pool && could_hold(shape, node));
-        able.take(wanted).count() >= wanted
+        let here = state.nodes.values().filter(|node| node.pool == **pool);
+        if wanted > 1 && !state.pools.is_empty() {
+            return most_together(shape, &here.collect::<Vec<_>>()) >= shape.nodes;
+        }
+        here.filter(|node| could_hold(shape, node)).take(wanted).count() >= wanted
     };
     pools.keys().filter(fits).cloned().collect()
 }

@@ -44,7 +44,8 @@ impl<'a> Alone<'a> {
         view.line.insert(place_of(id, job), Kind::of(job));
         let certain = self.has_windows.then(|| certain(self.state, id, job)).flatten();
         let (shape, barred) = (class.shape, &class.barred);
-        let asked = Asked { job: id, shape, barred, only: None, certain, latest_go: self.now };
+        let cluster = class.cluster;
+        let asked = Asked { job: id, shape, barred, cluster, only: None, certain, latest_go: self.now };
         let latest_go = self.now.plus(self.state.meta.settings.longest_grace());
         self.stocks.iter_mut().any(|(pool, stock)| {
             let mut line = Line::new(&view, pool, job.terms.tier, self.now);

@@ -8,6 +8,7 @@ use crate::id::{JobId, Name, NodeId};
 use crate::job::Job;
 use crate::lifecycle::need::{could_hold, most_together};
 use crate::node::Node;
+use crate::pool;
 use crate::spec::Shape;
 use crate::state::{Kind, State};
 
@@ -15,6 +16,8 @@ use crate::state::{Kind, State};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Class<'a> {
     pub shape: &'a Shape,
+    /// The cluster that it names; none also where each is a pool of its own.
+    pub cluster: Option<&'a Name>,
     /// Where it is not tried: nodes that it excludes, and where its launch failed before.
     pub barred: BTreeSet<NodeId>,
 }
@@ -22,13 +25,22 @@ pub(crate) struct Class<'a> {
 impl<'a> Class<'a> {
     /// Returns the class of a job.
     pub(crate) fn of(state: &State, job: &'a Job) -> Self {
-        Self { shape: &job.terms.shape, barred: barred(state, job) }
+        Self { shape: &job.terms.shape, cluster: confined(state, job), barred: barred(state, job) }
+    }
+
+    /// Whether a node is in a cluster where such a job may be.
+    pub(crate) fn is_in_cluster(&self, node: &Node) -> bool {
+        self.cluster.is_none_or(|cluster| *cluster == node.cluster)
     }
 
     /// Whether nodes of `pool` could hold such a job.
     pub(crate) fn fits_in(&self, state: &State, pool: &Name) -> bool {
-        let able = state.nodes.iter().filter(|(id, node)| node.pool == *pool && !self.barred.contains(id));
-        if self.shape.within.is_some() || !self.shape.or_types.is_empty() {
+        let able = state
+            .nodes
+            .iter()
+            .filter(|(id, node)| node.pool == *pool && self.is_in_cluster(node) && !self.barred.contains(id));
+        let is_plain = self.shape.within.is_none() && self.shape.or_types.is_empty();
+        if !is_plain || self.shape.nodes > 1 && !state.pools.is_empty() {
             let able: Vec<&Node> = able.map(|(_, node)| node).collect();
             return most_together(self.shape, &able) >= self.shape.nodes;
         }
@@ -108,14 +120,17 @@ impl<'a> Classes<'a> {
             return Alike { class: 0, stands: false };
         }
         let (class, fits) = self.number(state, pool, job);
-        Alike { class, stands: job.terms.cluster.as_ref().map_or(fits, |named| named == pool) }
+        let named = job.terms.cluster.as_ref();
+        Alike { class, stands: named.map_or(fits, |named| pool::has(state, pool, named)) }
     }
 
     /// Returns the number of a job's class, and whether the pool has a node that could hold it.
     fn number(&mut self, state: &State, pool: &Name, job: &'a Job) -> (usize, bool) {
         // Neighbours in line are mostly alike.
         let shape = &job.terms.shape;
-        let is_alike = |class: &Class<'_>| *class.shape == *shape && class.barred.is_empty();
+        let cluster = confined(state, job);
+        let is_alike =
+            |class: &Class<'_>| *class.shape == *shape && class.cluster == cluster && class.barred.is_empty();
         if job.failed_on.is_empty() && job.terms.exclude.is_empty() {
             let is_last = self.list.get(self.last).is_some_and(is_alike);
             let few = || self.list.iter().take(LOOKED_THROUGH).position(is_alike);
@@ -137,4 +152,9 @@ impl<'a> Classes<'a> {
         self.last = number;
         (number, self.fits[number])
     }
+}
+
+/// Returns the cluster that a job names, where a pool may have others.
+fn confined<'a>(state: &State, job: &'a Job) -> Option<&'a Name> {
+    job.terms.cluster.as_ref().filter(|_| !state.pools.is_empty())
 }

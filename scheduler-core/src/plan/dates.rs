@@ -132,7 +132,8 @@ impl<'a> Round<'a> {
         let class = Class::of(self.state, job);
         let certain = certain(self.state, id, job);
         let (shape, barred) = (class.shape, &class.barred);
-        let idle = Asked { job: id, shape, barred, only: None, certain, latest_go: self.now };
+        let cluster = class.cluster;
+        let idle = Asked { job: id, shape, barred, cluster, only: None, certain, latest_go: self.now };
         let mut why = Why { place: 1, levels: Vec::new(), choice: None, date: stock.date_of(id) };
         if let Some(on) = stock.idle.find(&idle) {
             stock.idle.take(&idle, &on);

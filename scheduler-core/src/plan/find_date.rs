@@ -120,7 +120,8 @@ impl<'r, 'a> Seeker<'r, 'a> {
         let barred = barred(self.state, wish.job);
         let is_able = |(id, node): &(&NodeId, &Node)| {
             let is_open = node.contact == Contact::Ready && node.cordon.is_none() && !node.is_draining();
-            node.pool == *wish.pool && is_open && !barred.contains(*id) && could_hold(shape, node)
+            let is_in = wish.job.terms.cluster.as_ref().is_none_or(|cluster| *cluster == node.cluster);
+            node.pool == *wish.pool && is_in && is_open && !barred.contains(*id) && could_hold(shape, node)
         };
         let able: Vec<(&NodeId, &'a Node)> = self.state.nodes.iter().filter(is_able).collect();
         if able.len() < wanted || wanted == 0 {
@@ -137,9 +138,9 @@ impl<'r, 'a> Seeker<'r, 'a> {
             self.spot(line, &mut judge, (wish, shape), (*id, node), reserved)
         });
         let spots: Vec<Spot<'a>> = spots.collect();
-        let at = match shape.within.filter(|_| wanted > 1) {
-            None => self.earliest(wish, spots.iter().collect(), wanted),
-            Some(level) => self.earliest_within(wish, &spots, wanted, level),
+        let at = match wanted {
+            1 => self.earliest(wish, spots.iter().collect(), wanted),
+            _ => self.earliest_within(wish, &spots, wanted, shape.within.unwrap_or(0)),
         }?;
         let until = claimed_until(self.state, wish.id, wish.job, at);
         let free = |spot: &&Spot<'a>| spot.at <= at && no_good(spot.node, at, until).is_none();
@@ -243,7 +244,7 @@ impl<'r, 'a> Seeker<'r, 'a> {
         }
     }
 
-    /// Returns the earliest time at which enough nodes of one group are.
+    /// Returns the earliest time at which enough nodes of one cluster, and of one group of a level in it, are.
     fn earliest_within(
         &self,
         wish: &Wish<'a>,
@@ -251,10 +252,10 @@ impl<'r, 'a> Seeker<'r, 'a> {
         wanted: usize,
         level: u8,
     ) -> Option<Timestamp> {
-        let mut groups: BTreeMap<&[Name], Vec<&Spot<'a>>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&Name, &[Name]), Vec<&Spot<'a>>> = BTreeMap::new();
         for spot in spots {
             if let Some(group) = spot.node.group(level) {
-                groups.entry(group).or_default().push(spot);
+                groups.entry((&spot.node.cluster, group)).or_default().push(spot);
             }
         }
         groups.into_values().filter_map(|group| self.earliest(wish, group, wanted)).min()
@@ -276,7 +277,8 @@ impl<'r, 'a> Seeker<'r, 'a> {
         let rights = victims.all(&uses, &idle);
         let none = BTreeSet::new();
         let (barred, certain, latest_go) = (&none, None, self.now);
-        let ask = Asked { job: wish.id, shape, barred, only: None, certain, latest_go };
+        let cluster = None;
+        let ask = Asked { job: wish.id, shape, barred, cluster, only: None, certain, latest_go };
         let places: Vec<usize> = (0..idle.nodes.len()).collect();
         let offers = &mut Offers::default();
         let look = &mut Look { ask: &ask, idle: &idle, victims: &victims, rights: &rights, offers };

@@ -138,7 +138,7 @@ pub fn next_opening(state: &State, now: Timestamp) -> Option<Timestamp> {
     state.nodes.values().filter_map(|node| node.backoff_until).filter(|until| now < *until).min()
 }
 
-/// Returns the nodes that a job may not be tried on: those that it excludes, and where its launch failed before, as long as a pool of its has others
+/// Returns the nodes that a job may not be tried on: those that it excludes, and where its launch failed before, as long as a cluster of its has others
 /// that could hold it and that nobody wants empty. Else the backoff of those nodes is brake enough, or a cluster with one
 /// node would never try again.
 pub(crate) fn barred(state: &State, job: &Job) -> BTreeSet<NodeId> {
@@ -148,7 +148,7 @@ pub(crate) fn barred(state: &State, job: &Job) -> BTreeSet<NodeId> {
         return exclude.clone();
     }
     let is_other = |(id, node): &(&NodeId, &Node)| {
-        let is_in_cluster = job.terms.cluster.as_ref().is_none_or(|cluster| *cluster == node.pool);
+        let is_in_cluster = job.terms.cluster.as_ref().is_none_or(|cluster| *cluster == node.cluster);
         let is_open = node.contact == Contact::Ready && node.cordon.is_none() && !node.is_draining();
         is_in_cluster
             && is_open
@@ -159,7 +159,7 @@ pub(crate) fn barred(state: &State, job: &Job) -> BTreeSet<NodeId> {
     let wanted = usize::try_from(shape.nodes).unwrap_or(usize::MAX).max(1);
     let mut others: BTreeMap<&Name, usize> = BTreeMap::new();
     for (_, node) in state.nodes.iter().filter(is_other) {
-        *others.entry(&node.pool).or_default() += 1;
+        *others.entry(&node.cluster).or_default() += 1;
     }
     if others.values().all(|count| *count < wanted) {
         return exclude.clone();

@@ -30,6 +30,8 @@ pub(super) struct Idle<'a> {
     coming: usize,
     /// Whether anybody said where its nodes are.
     has_topology: bool,
+    /// Their clusters: a gang is in one.
+    clusters: BTreeSet<&'a Name>,
 }
 
 /// What one node has left.
@@ -58,6 +60,8 @@ pub(super) struct Ask<'s> {
     pub job: JobId,
     pub shape: &'s Shape,
     pub barred: &'s BTreeSet<NodeId>,
+    /// The cluster it must be in, if not any.
+    pub cluster: Option<&'s Name>,
     /// The only nodes it may be tried on, if not all.
     pub only: Option<&'s BTreeSet<NodeId>>,
     /// From its go to the certain end of its protection; none in the free tier, and where nobody asks.
@@ -96,11 +100,13 @@ impl<'a> Idle<'a> {
     }
 
     fn empty() -> Self {
-        Self { nodes: Vec::new(), by_count: BTreeSet::new(), total: 0, coming: 0, has_topology: false }
+        let (by_count, clusters) = (BTreeSet::new(), BTreeSet::new());
+        Self { nodes: Vec::new(), by_count, total: 0, coming: 0, has_topology: false, clusters }
     }
 
     fn push(&mut self, spare: Spare<'a>) {
         self.has_topology |= !spare.node.topology.is_empty();
+        self.clusters.insert(&spare.node.cluster);
         self.total += spare.slots.len();
         self.coming += spare.coming.len();
         self.by_count.insert((spare.slots.len(), self.nodes.len()));
@@ -133,6 +139,9 @@ impl<'a> Idle<'a> {
         if !ask.shape.or_types.is_empty() {
             return ask.shape.of_each_type().iter().find_map(|shape| self.find(&Ask { shape, ..*ask }));
         }
+        if let Some(clusters) = self.clusters_for(ask) {
+            return clusters.iter().find_map(|cluster| self.find(&Ask { cluster: Some(cluster), ..*ask }));
+        }
         let (nodes, wanted) = (size(ask.shape.nodes), size(ask.shape.gpus_per_node.get()));
         let large_enough = self.by_count.range((wanted, 0)..);
         let holding = large_enough.filter_map(|(_, at)| {
@@ -149,6 +158,11 @@ impl<'a> Idle<'a> {
             return (found.len() == nodes && ask.shape.within.is_none_or(|_| nodes == 1)).then_some(found);
         }
         self.together(holding.collect(), ask)
+    }
+
+    /// Returns the clusters of which a job must choose one, if there are several: a gang never leaves one.
+    pub(super) fn clusters_for(&self, ask: &Ask<'_>) -> Option<&BTreeSet<&'a Name>> {
+        (ask.shape.nodes > 1 && ask.cluster.is_none() && self.clusters.len() > 1).then_some(&self.clusters)
     }
 
     /// Returns those of these nodes that span the fewest groups.
@@ -228,6 +242,7 @@ impl<'a> Spare<'a> {
     /// Whether a job may be tried here at all.
     pub(super) fn admits(&self, ask: &Ask<'_>) -> bool {
         !ask.barred.contains(&self.id)
+            && ask.cluster.is_none_or(|cluster| *cluster == self.node.cluster)
             && ask.only.is_none_or(|only| only.contains(&self.id))
             && is_over_in_time(self.node, ask.latest_go, ask.certain)
             && (self.reserved.is_empty() || self.keeps_dates(ask))

@@ -35,6 +35,7 @@ pub use first::first;
 pub use fit::{Shut, closes_at, next_opening, shut};
 pub use links::Links;
 pub use round::plan;
+pub use walk::usual_rate;
 
 pub(crate) use alone::Alone;
 pub(crate) use class::{Ask, Class};

@@ -250,7 +250,8 @@ impl<'a> Round<'a> {
         }
         let class = line.class(ask).clone();
         let (shape, barred) = (class.shape, &class.barred);
-        let asked = Asked { job: ask.id, shape, barred, only: None, certain, latest_go: self.now };
+        let cluster = class.cluster;
+        let asked = Asked { job: ask.id, shape, barred, cluster, only: None, certain, latest_go: self.now };
         if !has_failed(&failed.idle) {
             if let Some(on) = stock.idle.find(&asked) {
                 stock.idle.take(&asked, &on);

@@ -39,10 +39,12 @@ pub(super) fn among(look: &mut Look<'_, '_>, places: &[usize]) -> Option<Taking>
     if places.len() < nodes {
         return None;
     }
-    let (on, mut takes, lacked) = match (nodes, look.ask.shape.within) {
-        (1, _) => one(look, places)?,
-        (_, None) => gang(look, places, nodes)?,
-        (_, Some(level)) => within(look, places, nodes, level)?,
+    let idle = look.idle;
+    let clusters = idle.clusters_for(look.ask);
+    let (on, mut takes, lacked) = match (nodes, look.ask.shape.within, clusters) {
+        (1, _, _) => one(look, places)?,
+        (_, None, None) => gang(look, places, nodes)?,
+        (_, within, _) => together(look, places, nodes, within.unwrap_or(0))?,
     };
     takes.retain(|victim| gives(&look.victims.get(*victim).on, &on));
     let choice = choice(look, &takes, lacked);
@@ -60,17 +62,18 @@ fn of_each_type(look: &Look<'_, '_>) -> Option<Taking> {
     })
 }
 
-/// The group of a level in which it costs least.
-fn within(
+/// The cluster, and the group of a level in it, in which it costs least.
+fn together(
     look: &mut Look<'_, '_>,
     places: &[usize],
     nodes: usize,
     level: u8,
 ) -> Option<(Found, Vec<usize>, usize)> {
-    let mut groups: BTreeMap<&[Name], Vec<usize>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&Name, &[Name]), Vec<usize>> = BTreeMap::new();
     for at in places {
-        if let Some(group) = look.idle.nodes[*at].node.group(level) {
-            groups.entry(group).or_default().push(*at);
+        let node = look.idle.nodes[*at].node;
+        if let Some(group) = node.group(level) {
+            groups.entry((&node.cluster, group)).or_default().push(*at);
         }
     }
     let mut best = None;

@@ -34,7 +34,8 @@ pub(crate) fn walk<'a>(
 }
 
 /// Returns what a job of `shape` is charged, by the first node of the pool that could hold a part of it.
-fn usual_rate(state: &State, pool: &Name, shape: &Shape) -> MilliGpus {
+#[must_use]
+pub fn usual_rate(state: &State, pool: &Name, shape: &Shape) -> MilliGpus {
     let mut nodes = state.nodes.values().filter(|node| node.pool == *pool);
     let node = nodes.find(|node| could_hold(shape, node));
     let plain = MilliGpus::new(u64::from(shape.gpus_per_node.get()) * 1000);

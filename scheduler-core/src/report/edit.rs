@@ -10,6 +10,7 @@ use crate::decision::UseOf;
 use crate::explain::Uses;
 use crate::id::{BudgetId, Name};
 use crate::lifecycle::book::gpu_count;
+use crate::pool;
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{Share, Timestamp};
@@ -122,10 +123,9 @@ fn shifts(before: &State, after: &State, pool: &Name, now: Timestamp) -> Vec<Shi
     }
     let mut waiting: BTreeMap<BudgetId, u32> = BTreeMap::new();
     for place in before.line.keys().filter(|place| place.tier == Tier::Funded) {
-        let stands = before
-            .jobs
-            .get(&place.job)
-            .is_some_and(|job| job.terms.cluster.as_ref().is_none_or(|cluster| cluster == pool));
+        let stands = before.jobs.get(&place.job).is_some_and(|job| {
+            job.terms.cluster.as_ref().is_none_or(|cluster| pool::has(before, pool, cluster))
+        });
         if stands {
             *waiting.entry(place.budget).or_default() += 1;
         }

@@ -1,9 +1,9 @@
 //! The largest job that a pool has room for, now and as protection ends.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::id::Label;
+use crate::id::{Label, Name};
 use crate::node::{Gpu, Node};
 use crate::queue::{Standing, promised_until, standing};
 use crate::state::State;
@@ -79,15 +79,18 @@ pub(super) fn rooms(state: &State, nodes: &[&Node], now: Timestamp) -> Vec<Room>
     let mut rooms = Vec::new();
     for model in asked {
         for within in WITHIN {
-            let counts = nodes.iter().map(|node| {
+            // A job is in one cluster.
+            let mut counts: BTreeMap<&Name, Vec<u32>> = BTreeMap::new();
+            for node in nodes {
                 let counted = node.gpus.iter().filter(|gpu| {
                     model.is_none_or(|model| gpu.model == *model) && is_room(state, node, gpu, within, now)
                 });
-                u32::try_from(counted.count()).unwrap_or(u32::MAX)
-            });
-            let counts: Vec<u32> = counts.collect();
-            let gpus = counts.iter().fold(0, |sum: u32, count| sum.saturating_add(*count));
-            rooms.push(Room { within, model: model.cloned(), gpus, largest: Largest::on(counts) });
+                let count = u32::try_from(counted.count()).unwrap_or(u32::MAX);
+                counts.entry(&node.cluster).or_default().push(count);
+            }
+            let gpus = counts.values().flatten().fold(0, |sum: u32, count| sum.saturating_add(*count));
+            let largest = counts.into_values().map(Largest::on).max_by_key(|largest| largest.gpus());
+            rooms.push(Room { within, model: model.cloned(), gpus, largest: largest.unwrap_or_default() });
         }
     }
     rooms

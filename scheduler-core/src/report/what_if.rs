@@ -181,7 +181,7 @@ fn shape_of(view: &State, id: JobId, gpus: u32) -> Result<Shape, Rejection> {
     let asked = Shape { nodes: 1, gpus_per_node: GpuCount::new(gpus), ..terms.shape.clone() };
     let nodes = || {
         let is_in = |name: &Name| terms.cluster.as_ref().is_none_or(|cluster| cluster == name);
-        view.nodes.values().filter(move |node| is_in(&node.pool))
+        view.nodes.values().filter(move |node| is_in(&node.cluster))
     };
     if gpus > 0 && nodes().any(|node| could_hold(&asked, node)) {
         return Ok(asked);

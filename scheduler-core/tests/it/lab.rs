@@ -1,13 +1,15 @@
 //! A small laboratory from a few lines of text: nodes, budgets, work that runs and jobs that wait.
 //!
 //! ```text
-//! node n1 8 h100 [pool=p] [cpus=64] [at=b1/r3] [backoff] [gone] [cordoned] [drains] [closes=5h]
+//! pool p a,b [h100:2000,a100:500]        its clusters, or -; weights in thousandths; before its nodes
+//! node n1 8 h100 [pool=p] [cluster=a] [cpus=64] [at=b1/r3] [backoff] [gone] [cordoned] [drains] [closes=5h]
 //! budget a/b 30                          percent of its parent
 //! runs 3.1 a/b 4 n1 0-3 for=2h [free] [min=1h] [was]   an attempt since so long; `was`: over, only charged
 //!      [saved=30m] [every=30m] [pre=2] [once]          saved so long ago; declared interval; preemptions; not resumable
 //!      [stops] [over]                                  cancelled just now; ended, not yet proven empty
 //! runs 3.1 a/b 2x8 n1,n2 0-7 for=2h      a gang
-//! job 7 a/b 4 [free] [first|last] [min=2h] [type=h100] [pool=p] [cpus=8] [failed=n1]
+//! job 7 a/b 4 [free] [first|last] [min=2h] [type=h100] [pool=cluster]
+//!      [cpus=8] [failed=n1]
 //!      [type=h100,a100] [within=1] [exclude=n1,n2]      types in order of preference; topology; nodes to keep away from
 //! job 7 a/b 2x8 [ran=n2,n1]              a gang, and where it ran before, by rank
 //! ```
@@ -23,13 +25,14 @@ use scheduler_core::job::{
     Attempt, AttemptEnd, Before, End, Ended, Exit, Job, PastAttempt, Phase, Placement, Progress, Stop,
     StopCause, Terms,
 };
-use scheduler_core::ledger::{Class, Run};
+use scheduler_core::ledger::{Class, Run, Weighed};
 use scheduler_core::node::{Contact, Cordon, Drain, Facts, Gpu, GpuFacts, Node, PORT_FIRST, Urgency};
 use scheduler_core::plan::{Links, plan};
+use scheduler_core::pool::{Pool, of_cluster, weight_of};
 use scheduler_core::principal::AccountName;
 use scheduler_core::spec::{ContractDefaults, Shape, TermSource, Tier, Turn};
 use scheduler_core::state::{InLine, Kind, State};
-use scheduler_core::unit::{Bytes, ChargeMillis, GpuCount, MilliGpus, Share, Span, Timestamp};
+use scheduler_core::unit::{Bytes, ChargeMillis, GpuCount, MilliGpus, Share, Span, Timestamp, Weight};
 
 /// The moment at which every laboratory stands: a month after its pools began.
 pub const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -51,6 +54,7 @@ pub fn state(text: &str) -> State {
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[0] {
+            "pool" => lab.pool(&words[1..]),
             "node" => lab.node(&words[1..]),
             "budget" => lab.budget(words[1], words[2].parse().expect("a share in percent")),
             "runs" => lab.runs(&words[1..]),
@@ -139,11 +143,14 @@ impl Lab {
     fn node(&mut self, words: &[&str]) {
         let id = NodeId::new(u32::try_from(self.state.nodes.len()).expect("few nodes") + 1);
         let count: u16 = words[1].parse().expect("a number of GPUs");
-        let pool = name(value(words, "pool").unwrap_or("main"));
+        let pool = value(words, "pool").unwrap_or("main");
+        let cluster = name(value(words, "cluster").unwrap_or(pool));
+        let pool = of_cluster(&self.state.pools, &cluster);
         let gpu = |slot: u16| Gpu {
             uuid: GpuUuid::new(&format!("GPU-{id}-{slot}")).expect("a plain text"),
             model: label(words[2]),
             memory: Bytes::new(1 << 36),
+            weight: weight_of(&self.state.pools, &pool, &label(words[2])),
             is_present: true,
             holder: None,
             next: None,
@@ -166,6 +173,7 @@ impl Lab {
         let is_gone = words.contains(&"gone");
         let node = Node {
             name: name(words[0]),
+            cluster: cluster.clone(),
             pool: pool.clone(),
             credential: TokenHash::new([0; 32]),
             machine: label(words[0]),
@@ -182,7 +190,7 @@ impl Lab {
         let class = free_class(&node);
         self.state.books.gpus_added(
             &pool,
-            GpuCount::new(count.into()),
+            Weighed { count: GpuCount::new(count.into()), weight: node.gpus[0].weight },
             class,
             NOW.minus(Span::from_hours(720)),
         );
@@ -321,7 +329,7 @@ impl Lab {
             tier: job.terms.tier,
             pool: self.state.nodes.get(&nodes[0]).expect("a known node").pool.clone(),
             placements: (0..).zip(&nodes).map(placement).collect(),
-            rate: MilliGpus::new(u64::try_from(slots.len() * nodes.len()).expect("few slots") * 1000),
+            rate: MilliGpus::new(self.rate(&nodes, slots.len())),
             decision: DecisionId { index: LogIndex::new(1), n: 0 },
             placed_at: since,
             go_at: Some(since),
@@ -351,6 +359,21 @@ impl Lab {
         self.state.attempts.insert(attempt_id, attempt);
     }
 
+    fn rate(&self, nodes: &[NodeId], gpus: usize) -> u64 {
+        let weight = |id| u64::from(self.state.nodes.get(id).expect("a known node").gpus[0].weight.milli());
+        nodes.iter().map(weight).sum::<u64>() * u64::try_from(gpus).expect("few GPUs")
+    }
+
+    fn pool(&mut self, words: &[&str]) {
+        let clusters = words[1].split(',').filter(|word| *word != "-").map(name).collect();
+        let weight = |word: &str| {
+            let (kind, milli) = word.split_once(':').expect("a type and a weight");
+            (label(kind), Weight::from_milli(milli.parse().expect("thousandths")).expect("a weight"))
+        };
+        let weights = words.get(2).map_or_else(Vec::new, |words| words.split(',').map(weight).collect());
+        self.state.pools.insert(name(words[0]), Pool { clusters, weights });
+    }
+
     fn book(&mut self, attempt: &Attempt, since: Timestamp, was: bool) {
         let path = self.path(attempt.budget);
         let run = Run::of(attempt, &path);
@@ -361,8 +384,9 @@ impl Lab {
         books.go(&fresh, since, NOW);
         books.started(&Run { started: None, ..run }, since, NOW);
         for placement in &attempt.placements {
+            let node = self.state.nodes.get(&placement.node).expect("a known node");
             let count = GpuCount::new(u32::try_from(placement.slots.len()).expect("few slots"));
-            let free = free_class(self.state.nodes.get(&placement.node).expect("a known node"));
+            let (count, free) = (Weighed { count, weight: node.gpus[0].weight }, free_class(node));
             books.reclass(&attempt.pool, count, free, occupied, since);
             if was || attempt.ended.is_some() {
                 let after = if was { free } else { Class::Overhead };

@@ -16,6 +16,7 @@ mod peers;
 mod peers_agents;
 mod places;
 mod plan;
+mod pools;
 mod random;
 mod reference;
 mod report;

@@ -128,9 +128,14 @@ impl World {
 
     /// A node with `gpus` H100, eight cores and 64 GiB a GPU.
     pub fn node(&mut self, text: &str, gpus: u32) -> NodeId {
+        self.node_in("main", text, gpus)
+    }
+
+    /// The same in a cluster.
+    pub fn node_in(&mut self, cluster: &str, text: &str, gpus: u32) -> NodeId {
         let permission = IssueJoinToken {
             name: name(text),
-            pool: name("main"),
+            pool: name(cluster),
             token: token(text),
             expires_at: self.now.plus(Span::from_hours(1)),
             topology: Vec::new(),

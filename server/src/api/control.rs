@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Api, Replies, audit, budgets, cluster, events, grants, job_words, jobs, logs, members, node_words, nodes,
-    principals, reports, time,
+    pools, principals, reports, time,
 };
 
 #[tonic::async_trait]
@@ -206,6 +206,20 @@ impl Control for Api {
 
     async fn set_node(&self, asked: Request<v1::SetNodeRequest>) -> Result<Response<v1::NodeView>, Status> {
         node_words::set(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn set_pool(
+        &self,
+        asked: Request<v1::SetPoolRequest>,
+    ) -> Result<Response<v1::ClusterPoolList>, Status> {
+        pools::set(&self.shared, asked).await.map(Response::new)
+    }
+
+    async fn list_pools(
+        &self,
+        asked: Request<v1::ListPoolsRequest>,
+    ) -> Result<Response<v1::ClusterPoolList>, Status> {
+        pools::list(&self.shared, asked).await.map(Response::new)
     }
 
     async fn undrain_node(

@@ -19,6 +19,7 @@ mod members;
 mod node_words;
 mod nodes;
 mod peer;
+mod pools;
 mod principals;
 mod reports;
 mod setup;

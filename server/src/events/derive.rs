@@ -108,6 +108,10 @@ impl Scene<'_> {
                 let said = format!("is in {}", words::path(&set.topology));
                 out.push(self.of_node(set.node, event("node.set", &who, said)));
             }
+            Command::SetPool(set) => {
+                let said = format!("pool {}: {}", set.pool, words::pool(set));
+                out.push(event("pool.set", &who, said));
+            }
             Command::Reports { node, reports } => {
                 for report in reports {
                     self.report(*node, &who, report.attempt, &report.event, out);

@@ -10,6 +10,7 @@ pub mod budget_edit;
 pub mod budget_one;
 pub mod capacity;
 pub mod cluster;
+pub mod cluster_pool;
 pub mod cost;
 pub mod date;
 pub mod delivery;

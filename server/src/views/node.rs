@@ -33,6 +33,7 @@ pub fn view(scene: Scene<'_>, id: NodeId, node: &Node, heard: Heard) -> v1::Node
         node: id.get(),
         name: node.name.to_string(),
         pool: node.pool.to_string(),
+        cluster: node.cluster.to_string(),
         topology: super::words::topology(node),
         state: state_word(node, heard, scene.now).to_owned(),
         gpus: counts.gpus,

@@ -5,9 +5,11 @@ use scheduler_core::array::{JobArray, LIVE_MAX};
 use scheduler_core::explain::{self, Place};
 use scheduler_core::id::{JobId, Name};
 use scheduler_core::job::{HeldBy, Job, Phase};
+use scheduler_core::plan::usual_rate;
+use scheduler_core::pool;
 use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
-use scheduler_core::unit::{ChargeMillis, GpuCount, MilliGpus};
+use scheduler_core::unit::ChargeMillis;
 
 use super::{Scene, array, budget, charge, job, use_view, words};
 
@@ -43,7 +45,7 @@ pub fn of(scene: Scene<'_>, id: JobId, record: &Job, place: Option<&Place>) -> v
         r#use: Some(use_view(state, &used)),
         min_runtime_ms: terms.min_runtime.as_millis(),
         gpus: job::gpus(record),
-        set_aside_milli_gpu_ms: charge(set_aside(record)),
+        set_aside_milli_gpu_ms: charge(set_aside(state, &pool, record)),
         resumable: terms.resumable,
         resumable_source: words::source(terms.resumable_source).to_owned(),
         grace_ms: terms.grace.as_millis(),
@@ -68,7 +70,8 @@ pub fn of(scene: Scene<'_>, id: JobId, record: &Job, place: Option<&Place>) -> v
 
 /// Returns the pool whose books the receipt shows: where the job stands, or the one it names, or the first.
 fn pool_of(state: &State, record: &Job, placed: Option<&Name>) -> Name {
-    let named = placed.or(record.terms.cluster.as_ref()).cloned();
+    let named = record.terms.cluster.as_ref().map(|cluster| pool::of_cluster(&state.pools, cluster));
+    let named = placed.cloned().or(named);
     named.or_else(|| state.nodes.values().next().map(|node| node.pool.clone())).unwrap_or_else(main_pool)
 }
 
@@ -77,13 +80,12 @@ fn main_pool() -> Name {
     Name::new("main").expect("four letters are a name")
 }
 
-/// Returns what is set aside at the start: GPUs x minimum runtime. A job that takes more than its GPUs' part of a node
-/// is charged at its dominant share; which node that is shows at its placing.
-fn set_aside(record: &Job) -> ChargeMillis {
-    let gpus = GpuCount::new(job::gpus(record));
+/// Returns what is set aside at the start: the rate on the first node that could hold it x minimum runtime. Which node it
+/// is shows at its placing.
+fn set_aside(state: &State, pool: &Name, record: &Job) -> ChargeMillis {
     match record.terms.tier {
         Tier::Funded => {
-            ChargeMillis::of(MilliGpus::new(u64::from(gpus.get()) * 1000), record.terms.min_runtime)
+            ChargeMillis::of(usual_rate(state, pool, &record.terms.shape), record.terms.min_runtime)
         }
         Tier::Free => ChargeMillis::ZERO,
     }

@@ -2,6 +2,7 @@
 
 use scheduler_core::bill::{BillCause, Restart};
 use scheduler_core::budget;
+use scheduler_core::command::SetPool;
 use scheduler_core::decision::{Basis, Right};
 use scheduler_core::id::{BudgetId, Name, NodeId};
 use scheduler_core::job::{AttemptEnd, End, Exit, StopCause};
@@ -165,6 +166,21 @@ pub fn path(topology: &[Name]) -> String {
     match topology {
         [] => "no group".to_owned(),
         levels => levels.iter().map(Name::as_str).collect::<Vec<_>>().join("/"),
+    }
+}
+
+/// Returns what an operator said of a pool.
+#[must_use]
+pub fn pool(set: &SetPool) -> String {
+    if set.clusters.is_empty() && set.weights.is_empty() {
+        return "is no pool of its own any more".to_owned();
+    }
+    let clusters: Vec<&str> = set.clusters.iter().map(Name::as_str).collect();
+    let weights: Vec<String> = set.weights.iter().map(|(kind, weight)| format!("{kind} {weight}")).collect();
+    let clusters = if clusters.is_empty() { "its own cluster".to_owned() } else { clusters.join(", ") };
+    match weights.as_slice() {
+        [] => format!("has {clusters}, where every GPU counts one"),
+        weights => format!("has {clusters}; weights: {}", weights.join(", ")),
     }
 }
 

@@ -11,6 +11,7 @@ mod life;
 mod limits;
 mod links;
 mod past;
+mod pools;
 mod replication;
 mod support;
 mod words;

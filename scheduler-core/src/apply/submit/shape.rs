@@ -33,7 +33,7 @@ pub(super) fn complete(
     if known.is_empty() {
         return Ok(shape.clone());
     }
-    let is_in = |node: &Node| request.cluster.as_ref().is_none_or(|cluster| node.pool == *cluster);
+    let is_in = |node: &Node| request.cluster.as_ref().is_none_or(|cluster| node.cluster == *cluster);
     let there: Vec<(NodeId, &Node)> = known.into_iter().filter(|(_, node)| is_in(node)).collect();
     match &request.cluster {
         Some(cluster) if there.is_empty() => return Err(unknown_cluster(state, cluster)),
@@ -143,7 +143,7 @@ fn check_numbers(shape: &Shape) -> Result<(), Rejection> {
 }
 
 /// Returns the shape as whole nodes, if it is larger than a node and such nodes make it up: of the sizes that divide
-/// it the largest that enough nodes of one pool have.
+/// it the largest that enough nodes of one cluster have.
 fn whole_nodes(shape: &Shape, nodes: &[&Node]) -> Option<Shape> {
     let asked = shape.gpus_per_node.get();
     if shape.nodes != 1 {
@@ -158,15 +158,10 @@ fn whole_nodes(shape: &Shape, nodes: &[&Node]) -> Option<Shape> {
         .find(|whole| whole.nodes <= JOB_NODES_MAX && most_nodes(whole, nodes) >= whole.nodes)
 }
 
-/// Returns how many nodes of one pool, and of one group of it where the shape says so, could each hold a rank: in the one
+/// Returns how many nodes of one cluster, and of one group of it where the shape says so, could each hold a rank: in the one
 /// that has the most.
 fn most_nodes(shape: &Shape, nodes: &[&Node]) -> u32 {
-    let pools: BTreeSet<&Name> = nodes.iter().map(|node| &node.pool).collect();
-    let of = |pool: &&Name| {
-        let here: Vec<&Node> = nodes.iter().copied().filter(|node| node.pool == **pool).collect();
-        need::most_together(shape, &here)
-    };
-    pools.iter().map(of).max().unwrap_or(0)
+    need::most_together(shape, nodes)
 }
 
 fn too_few(shape: &Shape, nodes: &[&Node]) -> Rejection {
@@ -198,7 +193,7 @@ fn largest(shape: &Shape, level: u8, nodes: &[&Node]) -> String {
     let mut groups: BTreeMap<(&Name, &[Name]), u32> = BTreeMap::new();
     for node in nodes.iter().filter(|node| need::could_hold(shape, node)) {
         if let Some(group) = node.group(level) {
-            *groups.entry((&node.pool, group)).or_default() += 1;
+            *groups.entry((&node.cluster, group)).or_default() += 1;
         }
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
@@ -211,7 +206,7 @@ fn largest(shape: &Shape, level: u8, nodes: &[&Node]) -> String {
 }
 
 fn unknown_cluster(state: &State, cluster: &Name) -> Rejection {
-    let known: BTreeSet<&str> = state.nodes.values().map(|node| node.pool.as_str()).collect();
+    let known: BTreeSet<&str> = state.nodes.values().map(|node| node.cluster.as_str()).collect();
     let known: Vec<&str> = known.into_iter().take(8).collect();
     Rejection::new(
         Code::ImpossibleShape,

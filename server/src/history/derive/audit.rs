@@ -5,7 +5,7 @@ use proto::Wire as _;
 use proto::v1::{AuditView, BudgetChange};
 use scheduler_core::budget::{self, Became};
 use scheduler_core::command::{
-    Answer, ApplyBudgets, Command, DrainNode, EndGrant, Entry, GrantShare, NodeWord, Outcome, Submit,
+    Answer, ApplyBudgets, Command, DrainNode, EndGrant, Entry, GrantShare, NodeWord, Outcome, SetPool, Submit,
 };
 use scheduler_core::id::{JobId, LogIndex, NodeId, ReplicaId};
 use scheduler_core::node::Urgency;
@@ -165,6 +165,7 @@ impl Scene<'_> {
                 node: Some(set.node),
                 ..Said::default()
             },
+            Command::SetPool(set) => pool_set(set),
             Command::Drain(order) => self.drained(order),
             Command::ApplyBudgets(apply) => self.tree_applied(apply, answer),
             Command::CancelEdit(cancel) => Said {
@@ -319,6 +320,10 @@ fn of_job(action: &'static str, job: JobId, reason: &str, sentence: &str) -> Sai
         job: Some(job),
         ..Said::default()
     }
+}
+
+fn pool_set(set: &SetPool) -> Said {
+    Said { action: "pool.set", subject: set.pool.to_string(), sentence: words::pool(set), ..Said::default() }
 }
 
 fn submitted(submit: &Submit, answer: &Answer) -> Said {

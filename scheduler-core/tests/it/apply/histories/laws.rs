@@ -8,7 +8,6 @@ use scheduler_core::state::State;
 use scheduler_core::unit::Timestamp;
 
 use super::History;
-use crate::world::name;
 
 /// Whether nobody may take an attempt's GPUs, as the contract says it: a funded attempt from its placing to the end of
 /// the time that it was promised from its start.
@@ -71,8 +70,8 @@ impl History {
         let running: u128 = live
             .filter_map(|a| Some(u128::from(a.rate.get()) * u128::from(now.since(a.go_at?).as_millis())))
             .sum();
-        let account = state.books.pool(&name("main")).and_then(|pool| pool.account(ROOT, Tier::Funded));
-        let charged = account.map_or(0, |account| account.charged_ever(now).get());
+        let accounts = state.books.pools().values().filter_map(|pool| pool.account(ROOT, Tier::Funded));
+        let charged: u128 = accounts.map(|account| account.charged_ever(now).get()).sum();
         assert_eq!(charged, self.forgotten + ended + running, "{when}");
     }
 }

@@ -4,13 +4,13 @@ use scheduler_core::apply::broken;
 use scheduler_core::array::Indexes;
 use scheduler_core::budget::tree;
 use scheduler_core::command::{
-    ApplyBudgets, Cancel, Command, DrainNode, Entry, JobWord, Join, NodeWord, ResumeTime, SetNode, SetTime,
-    TimeSource,
+    ApplyBudgets, Cancel, Command, DrainNode, Entry, JobWord, Join, NodeWord, ResumeTime, SetNode, SetPool,
+    SetTime, TimeSource,
 };
 use scheduler_core::id::{JobId, NodeId};
 use scheduler_core::node::Urgency;
 use scheduler_core::spec::{After, Request, Turn, Wants};
-use scheduler_core::unit::{Bytes, GpuCount, Share, Span};
+use scheduler_core::unit::{Bytes, GpuCount, Share, Span, Weight};
 
 use super::History;
 use crate::world::{REPLICA, join, label, name, person, principal, request, submission, token};
@@ -108,7 +108,8 @@ impl History {
         let reason = String::from(["", "so", "so", "so"][self.below(4)]);
         let who = ["bob", "ada", "ada", "ada"][self.below(4)];
         let word = NodeWord { node, reason: reason.clone() };
-        let command = match self.below(9) {
+        let command = match self.below(10) {
+            9 => self.word_about_a_pool(),
             8 => {
                 let topology =
                     [vec![], vec![name("b1")], vec![name("b2"), name("r1")]][self.below(3)].clone();
@@ -126,6 +127,19 @@ impl History {
             }
         };
         let _ = self.apply(person(who), command);
+    }
+
+    fn word_about_a_pool(&mut self) -> Command {
+        let pool = name(["main", "west", "west"][self.below(3)]);
+        let clusters = [vec![], vec![name("main")], vec![name("main"), name("east")]][self.below(3)].clone();
+        let weight = |milli| Weight::from_milli(milli).expect("a weight");
+        let weights = match self.below(4) {
+            0 => vec![],
+            1 => vec![(label("h100"), weight(500))],
+            2 => vec![(label("a100"), weight(250)), (label("nvidia"), weight(1_700))],
+            _ => vec![(label("h100"), weight(1_000))],
+        };
+        Command::SetPool(SetPool { pool, clusters: clusters.into_iter().collect(), weights })
     }
 
     /// An operator brings everything back into service.
