@@ -13,6 +13,7 @@
 pub mod engine;
 pub mod import;
 pub mod measure;
+pub mod peers;
 pub mod policy;
 pub mod record;
 pub mod report;

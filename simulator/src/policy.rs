@@ -14,6 +14,7 @@ use scheduler_core::state::State;
 use scheduler_core::unit::Timestamp;
 
 use crate::engine::SimJob;
+use crate::peers;
 
 /// What a policy decides from.
 #[derive(Debug, Clone, Copy)]
@@ -68,14 +69,21 @@ impl Policy for Ours {
     }
 }
 
-/// The names of all policies.
-pub const NAMES: &[&str] = &["bursar"];
+/// The names of all policies, ours first.
+pub const NAMES: &[&str] = &["bursar", "fifo", "levels", "slurm", "slurm-without-preemption"];
 
 /// Returns a policy by its name; none if there is no such one.
 #[must_use]
 pub fn named(name: &str) -> Option<Box<dyn Policy>> {
     match name {
         "bursar" => Some(Box::new(Ours)),
+        "fifo" => Some(Box::new(peers::Fifo)),
+        "levels" => Some(Box::new(peers::Levels::default())),
+        "slurm" => Some(Box::new(peers::Slurm::new(peers::SlurmOptions::default()))),
+        "slurm-without-preemption" => {
+            let options = peers::SlurmOptions { preempts: false, ..peers::SlurmOptions::default() };
+            Some(Box::new(peers::Slurm::new(options)))
+        }
         _ => None,
     }
 }

@@ -4,5 +4,6 @@ mod browser;
 mod import;
 mod made;
 mod page;
+mod peers;
 mod shipped;
 mod tables;
