@@ -80,6 +80,8 @@ pub enum Command {
     Bill(commands::bill::Args),
     /// Show how long jobs waited for their first start
     Waits(commands::waits::Args),
+    /// Try settings, budgets and policies on made-up days or real traces
+    Simulate(commands::simulate::Args),
     /// Who may do what
     Principal(commands::principal::Args),
     /// Machines with GPUs

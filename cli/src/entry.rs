@@ -72,6 +72,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Help(args) => commands::help::run(&shell, args),
         Command::Checkpoint(args) => commands::checkpoint::run(&shell, args),
         Command::Version => commands::version::run(&shell),
+        Command::Simulate(args) => commands::simulate::run(&shell, args),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -111,6 +112,7 @@ async fn speak(shell: &Shell, command: Command) -> Result<Exit, Failure> {
         | Command::Checkpoint(_)
         | Command::Help(_)
         | Command::Version
+        | Command::Simulate(_)
         | Command::Dev(_)
         | Command::Server(_)
         | Command::Agent(_)

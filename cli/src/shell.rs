@@ -146,6 +146,11 @@ impl Shell {
         self.print(&out)
     }
 
+    /// Returns whether nothing but data and errors is wanted.
+    pub fn is_quiet(&self) -> bool {
+        self.global.quiet
+    }
+
     /// Says something that is not data.
     pub fn say(&self, text: &str) {
         if !self.global.quiet {

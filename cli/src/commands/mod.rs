@@ -25,6 +25,7 @@ pub mod principal;
 pub mod queue;
 pub mod run;
 pub mod server;
+pub mod simulate;
 pub mod submit;
 pub mod version;
 pub mod waits;

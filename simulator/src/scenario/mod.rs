@@ -22,5 +22,5 @@ pub use file::{
     Teams, TraceFile, schema,
 };
 pub use prepare::{Prepared, prepare};
-pub use shipped::{SHIPPED, shipped};
+pub use shipped::{SHIPPED, TRACES, shipped};
 pub use written::{Bytes, Duration};

@@ -11,7 +11,18 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("returning-team", include_str!("../../scenarios/returning-team.yaml")),
     ("week-of-a-lab", include_str!("../../scenarios/week-of-a-lab.yaml")),
     ("month-at-3x", include_str!("../../scenarios/month-at-3x.yaml")),
+    ("acme-kalos", include_str!("../../scenarios/acme-kalos.yaml")),
+    ("anl-intrepid", include_str!("../../scenarios/anl-intrepid.yaml")),
+    ("eagle", include_str!("../../scenarios/eagle.yaml")),
+    ("helios-venus", include_str!("../../scenarios/helios-venus.yaml")),
+    ("nasa-ipsc", include_str!("../../scenarios/nasa-ipsc.yaml")),
+    ("openb", include_str!("../../scenarios/openb.yaml")),
+    ("philly", include_str!("../../scenarios/philly.yaml")),
 ];
+
+/// Where the traces of scenarios that ship are looked for: they are others' and not part of the program
+/// (docs/users/traces.md).
+pub const TRACES: &str = "BURSAR_TRACES";
 
 /// Returns a shipped scenario by its name; none if there is no such one.
 ///

@@ -1,0 +1,48 @@
+//! `bursar simulate`: days of a cluster in seconds, by the decisions that the server makes; speaks to no control plane.
+
+mod compare;
+mod describe;
+mod ran;
+mod runs;
+mod scenarios;
+
+use clap::Subcommand;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::shell::Shell;
+
+/// Arguments of `simulate`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Run a scenario, and show its figures
+    Run(runs::Args),
+    /// Run several scenarios, settings, policies or seeds, and compare them
+    Compare(compare::Args),
+    /// Run a scenario, and write its page: timeline, use, waits, bill
+    Report(runs::ReportArgs),
+    /// List the scenarios that come with the program, print one, or the schema
+    Scenarios(scenarios::Args),
+    /// Read a trace, and say what is in it and what was left out
+    Trace(describe::Args),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When a scenario or a trace cannot be read, or cannot be run.
+pub fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
+    match args.command {
+        What::Run(args) => runs::run(shell, &args),
+        What::Compare(args) => compare::run(shell, &args),
+        What::Report(args) => runs::report(shell, &args),
+        What::Scenarios(args) => scenarios::run(shell, &args),
+        What::Trace(args) => describe::run(shell, &args),
+    }
+}
