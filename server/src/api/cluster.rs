@@ -61,6 +61,8 @@ pub fn standing(shared: &Shared) -> v1::StandingReply {
         snapshot_parts: peer.snapshot.map(|sending| sending.parts),
     };
     let alarms = alarms(shared);
+    // A copy: who holds it and asks for it again waits for a round that ends meanwhile, which waits for him.
+    let last_plan = shared.last_plan.borrow().clone();
     v1::StandingReply {
         replica: shared.replica().get(),
         role: shared.role().to_owned(),
@@ -68,11 +70,11 @@ pub fn standing(shared: &Shared) -> v1::StandingReply {
         applied: view.index.get(),
         digest: cluster::digest(&view.state),
         agents_connected: u32::try_from(shared.links.count()).unwrap_or(u32::MAX),
-        last_plan: shared.last_plan.borrow().as_ref().map(|(at, said)| {
+        last_plan: last_plan.as_ref().map(|(at, said)| {
             let age = shared.clock.roughly().since(*at).as_millis();
             format!("{}.{} s ago: {said}", age / 1000, age % 1000 / 100)
         }),
-        last_plan_at: shared.last_plan.borrow().as_ref().map(|(at, _)| at.as_millis()),
+        last_plan_at: last_plan.map(|(at, _)| at.as_millis()),
         cluster_time_at: shared.clock.now().map(|now| now.as_millis()),
         entry_at: view.state.meta.time.as_millis(),
         time_alarms: shared.clock.walls().alarms.iter().map(ToString::to_string).collect(),

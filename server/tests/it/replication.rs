@@ -1,8 +1,38 @@
 //! Replicas come and go; what was acknowledged stays, alike on all of them.
 
-use proto::v1;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
-use crate::support::{Lab, alone, join, link, until};
+use proto::v1;
+use scheduler_core::unit::Timestamp;
+
+use crate::support::{Lab, PATIENCE, alone, join, link, until};
+
+/// A leader once stood still for good when a round of planning ended in the middle of an answer to `cluster status`.
+#[test]
+fn status_is_answered_however_many_rounds_of_planning_end_meanwhile() {
+    alone(|lock| async {
+        let lab = Lab::founded(lock).await;
+        let leader = lab.leader().await;
+        let ana = lab.client(leader, "ana-token").await;
+        let shared = Arc::clone(lab.replicas[leader].as_ref().unwrap().shared());
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        let rounds = thread::spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                shared.last_plan.send_replace(Some((Timestamp::ZERO, "0 starts".to_owned())));
+            }
+        });
+        for _ in 0..300 {
+            let mut control = ana.inner.clone();
+            let asked = control.cluster_status(ana.ask(v1::ClusterStatusRequest::default()));
+            tokio::time::timeout(PATIENCE, asked).await.expect("an answer").unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        rounds.join().unwrap();
+    });
+}
 
 #[test]
 fn death_of_the_leader_costs_no_call_and_its_work_goes_on_under_the_next() {

@@ -18,6 +18,7 @@ pub fn tidy() -> Result<Vec<Finding>> {
         if text.is_rust() {
             findings.extend(lengths::lengths(text));
             findings.extend(lengths::banned_calls(text));
+            findings.extend(lengths::borrowed_twice(text));
         }
         findings.extend(words::check(text));
         findings.extend(paths::check(text));

@@ -170,6 +170,33 @@ pub fn banned_calls(text: &Text) -> Vec<Finding> {
     findings
 }
 
+/// Returns where one statement borrows a watched value twice. The first guard lives as long as the statement: a writer who
+/// comes in between waits for it, and the second reader for the writer, for ever.
+pub fn borrowed_twice(text: &Text) -> Vec<Finding> {
+    let code = Source::scan(text).code;
+    let mut findings = Vec::new();
+    let mut line = 1;
+    for statement in code.split_inclusive(';') {
+        let mut seen: Vec<&str> = Vec::new();
+        for (at, _) in statement.match_indices(".borrow()") {
+            let before = &statement[..at];
+            let start =
+                before.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).map_or(0, |at| at + 1);
+            let whose = &before[start..];
+            if seen.contains(&whose) {
+                let number = line + statement[..at].matches('\n').count();
+                let what = format!(
+                    "`{whose}.borrow()` twice in one statement: take a copy first, or a writer in between waits for ever"
+                );
+                findings.push(Finding::new(&text.path, number, what));
+            }
+            seen.push(whose);
+        }
+        line += statement.matches('\n').count();
+    }
+    findings
+}
+
 fn is_allowed(path: &str, allowed: &[&str]) -> bool {
     allowed.iter().any(|entry| match (entry.starts_with('/'), entry.ends_with('/')) {
         (true, _) => path.ends_with(entry),

@@ -43,6 +43,15 @@ fn a_banned_call_is_found_where_it_is_banned() {
 }
 
 #[test]
+fn a_watched_value_borrowed_twice_in_one_statement_is_found() {
+    let check = |text: &str| tidy::borrowed_twice(&Text::new("server/src/a.rs", text));
+    let twice = "fn a() {\n    View {\n        one: self.last.borrow().a,\n        two: self.last.borrow().b,\n    }\n}\n";
+    found(&check(twice), &[(4, "self.last.borrow()")]);
+    found(&check("fn a() { let a = *x.borrow(); let b = *x.borrow(); }\n"), &[]);
+    found(&check("fn a() { f(x.borrow().a, y.borrow().a) }\n"), &[]);
+}
+
+#[test]
 fn the_core_without_no_std_or_with_a_clock_a_float_or_a_hash_map_is_found() {
     let check = |text: &str| pure::check("core", &[Text::new("core/src/lib.rs", text)]);
     found(&check("#![no_std]\nextern crate alloc;\n"), &[]);

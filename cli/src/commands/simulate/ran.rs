@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use simulator::engine::Progress;
 use simulator::policy;
@@ -11,6 +11,7 @@ use simulator::report::Table as Rows;
 use simulator::scenario::{SHIPPED, Scenario, TRACES, shipped};
 use simulator::sweep::{self, Case, Ran, Variant};
 
+use crate::clock::Deadline;
 use crate::codes;
 use crate::failure::Failure;
 use crate::form::duration;
@@ -112,14 +113,14 @@ pub fn make<T: Send>(
 /// How far all runs are.
 struct Screen {
     is_shown: bool,
-    begun: Instant,
-    state: Mutex<(Vec<f64>, Option<Instant>)>,
+    begun: Deadline,
+    state: Mutex<(Vec<f64>, Option<Deadline>)>,
 }
 
 impl Screen {
     fn new(shell: &Shell, runs: usize) -> Self {
         let is_shown = std::io::stderr().is_terminal() && !shell.is_quiet();
-        Self { is_shown, begun: Instant::now(), state: Mutex::new((vec![0.0; runs], None)) }
+        Self { is_shown, begun: Deadline::after(TELL), state: Mutex::new((vec![0.0; runs], None)) }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a bar needs no exact number")]
@@ -137,9 +138,9 @@ impl Screen {
         if let Some(known) = state.0.get_mut(at) {
             *known = part;
         }
-        let is_due = state.1.is_none_or(|told| told.elapsed() >= TELL);
+        let is_due = state.1.as_ref().is_none_or(Deadline::is_over);
         if self.is_shown && is_due {
-            state.1 = Some(Instant::now());
+            state.1 = Some(Deadline::after(TELL));
             // Nobody is left to tell if stderr is closed.
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K{}", self.line(&state.0));
         }

@@ -1,6 +1,6 @@
 //! `simulate run` and `simulate report`: one scenario.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use simulator::report;
 use simulator::sweep::Case;
@@ -69,7 +69,7 @@ pub fn run(shell: &Shell, args: &Args) -> Result<Exit, Failure> {
     if let Some(file) = &args.csv {
         write(file, &report::csv(std::slice::from_ref(&ran.measures)))?;
     }
-    shell.show(&ran.measures, &[ran.measures.run.scenario.clone()], |_| {
+    shell.show(&ran.measures, std::slice::from_ref(&ran.measures.run.scenario), |_| {
         let mut out = ran::table(&report::figures(std::slice::from_ref(&ran.measures)));
         for table in report::details(&ran.measures) {
             out.push('\n');
@@ -107,14 +107,14 @@ fn make(shell: &Shell, of: &Of) -> Result<simulator::sweep::Ran, Failure> {
     made.pop().ok_or_else(|| Failure::new(codes::PROCESS, "the run was not made"))
 }
 
-fn page(shell: &Shell, record: &simulator::record::Record, file: &PathBuf) -> Result<(), Failure> {
+fn page(shell: &Shell, record: &simulator::record::Record, file: &Path) -> Result<(), Failure> {
     let text = report::page(record).map_err(ran::bad)?;
     write(file, &text)?;
     shell.say(&format!("wrote {}", file.display()));
     Ok(())
 }
 
-pub(super) fn write(file: &std::path::Path, text: &str) -> Result<(), Failure> {
+pub(super) fn write(file: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(file, text).map_err(|error| {
         Failure::new(codes::FILE, format!("cannot write {}", file.display())).why(error.to_string())
     })
