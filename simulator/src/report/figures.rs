@@ -1,7 +1,7 @@
 //! The figures that runs are compared by: each with its key, its unit and what it means, in one list.
 
 use super::words;
-use crate::measure::number::gpu_hours;
+use crate::measure::number::{count, gpu_hours, real};
 use crate::measure::{Known, Measures, MostPreempted};
 
 /// A figure of a run.
@@ -15,6 +15,57 @@ pub struct Figure {
     pub meaning: &'static str,
     /// Its value in a run.
     pub value: fn(&Measures) -> Value,
+    /// Which value stands for several seeds.
+    pub seeds: Seeds,
+}
+
+/// Which value of a figure stands for several seeds of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seeds {
+    /// Their mean.
+    Mean,
+    /// The smallest: that is the worst.
+    Least,
+    /// The largest: that is the worst.
+    Most,
+}
+
+impl Figure {
+    /// Returns the value that stands for runs which only their seed tells apart. A mean of times of which one is a lower
+    /// bound is one too.
+    #[must_use]
+    pub fn over(&self, runs: &[&Measures]) -> Value {
+        let values: Vec<Value> = runs.iter().map(|run| (self.value)(run)).collect();
+        let by_number = |a: &&Value, b: &&Value| a.number().total_cmp(&b.number());
+        let found = match self.seeds {
+            Seeds::Mean => return mean(&values),
+            Seeds::Least => values.iter().min_by(by_number),
+            Seeds::Most => values.iter().max_by(by_number),
+        };
+        found.cloned().unwrap_or(Value::Ratio(None))
+    }
+}
+
+/// Returns the mean of values of one kind; where one is not known, the mean is not either.
+fn mean(values: &[Value]) -> Value {
+    let numbers: Vec<f64> = values.iter().map(Value::number).collect();
+    let mean = numbers.iter().sum::<f64>() / real(count(&numbers).max(1));
+    let known = (!mean.is_nan() && !numbers.is_empty()).then_some(mean);
+    match values.first() {
+        Some(Value::Ratio(_)) => Value::Ratio(known),
+        Some(Value::Times(_) | Value::Count(_) | Value::Of(..) | Value::Job(_)) => Value::Times(known),
+        Some(Value::GpuTime(_)) => Value::GpuTime(known.map_or(0, whole)),
+        Some(Value::Time(_)) => Value::Time(known.map(|ms| {
+            let is_open = |value: &Value| matches!(value, Value::Time(Some(time)) if time.is_at_least);
+            Known { ms: whole(ms), is_at_least: values.iter().any(is_open) }
+        })),
+        None => Value::Ratio(None),
+    }
+}
+
+/// Returns a whole number that is none the less written as a real one.
+fn whole(number: f64) -> u64 {
+    format!("{number:.0}").parse().unwrap_or(u64::MAX)
 }
 
 /// A value of a figure.
@@ -37,6 +88,17 @@ pub enum Value {
 }
 
 impl Value {
+    /// Returns it as a number to compare it by; not a number where it is not known.
+    fn number(&self) -> f64 {
+        match self {
+            Self::Ratio(ratio) | Self::Times(ratio) => ratio.unwrap_or(f64::NAN),
+            Self::Time(time) => time.map_or(f64::NAN, |time| real(time.ms)),
+            Self::Count(count) | Self::Of(count, _) => real(*count),
+            Self::GpuTime(gpu_ms) => real(*gpu_ms),
+            Self::Job(job) => job.as_ref().map_or(0.0, |job| real(job.times)),
+        }
+    }
+
     /// Returns it as people read it; `-` where nothing is known.
     #[must_use]
     pub fn shown(&self) -> String {
@@ -84,7 +146,19 @@ const fn figure(
     meaning: &'static str,
     value: fn(&Measures) -> Value,
 ) -> Figure {
-    Figure { key, name, meaning, value }
+    Figure { key, name, meaning, value, seeds: Seeds::Mean }
+}
+
+impl Figure {
+    /// Lets the smallest value stand for several seeds.
+    const fn least(self) -> Self {
+        Self { seeds: Seeds::Least, ..self }
+    }
+
+    /// Lets the largest value stand for several seeds.
+    const fn most(self) -> Self {
+        Self { seeds: Seeds::Most, ..self }
+    }
 }
 
 /// All figures, in the order in which they are shown.
@@ -113,7 +187,8 @@ pub const FIGURES: &[Figure] = &[
     }),
     figure("demand_max", "demand at a moment, max", "The same at the worst moment.", |m| {
         Value::Times(m.load.demand_max_ratio)
-    }),
+    })
+    .most(),
     figure(
         "owed_mean",
         "owed delivered, mean",
@@ -125,10 +200,12 @@ pub const FIGURES: &[Figure] = &[
         "owed delivered, worst budget",
         "Of what it was owed, the part that the leaf that got least got over the whole run.",
         |m| Value::Ratio(m.delivery.period.worst_ratio),
-    ),
+    )
+    .least(),
     figure("owed_95", "owed delivered, 95% or more", "Leaves that got at least 95% of it.", |m| {
         Value::Of(m.delivery.period.at_least_95, m.delivery.period.leaves)
-    }),
+    })
+    .least(),
     figure(
         "owed_strict_mean",
         "owed delivered hour by hour, mean",
@@ -137,7 +214,8 @@ pub const FIGURES: &[Figure] = &[
     ),
     figure("owed_strict_worst", "owed delivered hour by hour, worst", "The same of the worst leaf.", |m| {
         Value::Ratio(m.delivery.strict.worst_ratio)
-    }),
+    })
+    .least(),
     figure("occupancy", "occupancy", "GPU time with attempts, from go to end / GPU time in service.", |m| {
         Value::Ratio(m.occupancy.occupied_ratio)
     }),
@@ -185,19 +263,22 @@ pub const FIGURES: &[Figure] = &[
         "longest wait at the head",
         "From becoming first in order to the go, whoever was first in between.",
         |m| Value::Time(m.heads.longest),
-    ),
+    )
+    .most(),
     figure(
         "head_over",
         "heads over the bound",
         "Waits at the head that were longer than is promised.",
         |m| Value::Count(m.heads.over),
-    ),
+    )
+    .most(),
     figure(
         "head_over_unexplained",
         "... without a reason",
         "Of these: neither an earlier date nor a node that was away. Zero is promised.",
         |m| Value::Count(m.heads.over - m.heads.over_with_reason),
-    ),
+    )
+    .most(),
     figure(
         "idle_while_head_waits",
         "idle while a head waits",
@@ -227,13 +308,16 @@ pub const FIGURES: &[Figure] = &[
         "wasted preemptions",
         "The job they were for never started on what it took. Zero is the goal.",
         |m| Value::Count(m.bill.wasted),
-    ),
+    )
+    .most(),
     figure("most_preempted", "most preempted job, funded", "How often, which, whose.", |m| {
         Value::Job(m.bill.most_funded.clone())
-    }),
+    })
+    .most(),
     figure("most_preempted_free", "most preempted job, free tier", "The same in the free tier.", |m| {
         Value::Job(m.bill.most_free.clone())
-    }),
+    })
+    .most(),
     figure(
         "flips",
         "flips",
@@ -251,7 +335,8 @@ pub const FIGURES: &[Figure] = &[
     ),
     figure("dates_moved_otherwise", "dates moved otherwise", "Zero is promised.", |m| {
         Value::Count(m.dates.moved_otherwise)
-    }),
+    })
+    .most(),
     figure(
         "date_late_p90_ms",
         "go after the date, p90",
@@ -260,25 +345,29 @@ pub const FIGURES: &[Figure] = &[
     ),
     figure("date_late_max_ms", "go after the date, longest", "The same at worst.", |m| {
         Value::Time(m.dates.latest)
-    }),
+    })
+    .most(),
     figure(
         "room_now_gpus",
         "room now, most of the time",
         "GPUs of the largest job that could have started on what was not protected, at nine moments of ten.",
         |m| Value::Count(m.rooms.mostly.now),
-    ),
+    )
+    .least(),
     figure(
         "room_8h_gpus",
         "room in 8 h, most of the time",
         "The same, with what had no more than 8 h to go.",
         |m| Value::Count(m.rooms.mostly.in_8h),
-    ),
+    )
+    .least(),
     figure(
         "held_twice_gpu_h",
         "held twice, GPU-h",
         "GPUs with two attempts. Anything but zero is a mistake.",
         |m| Value::GpuTime(m.classes.held_twice_gpu_ms),
-    ),
+    )
+    .most(),
 ];
 
 fn lost(measures: &Measures, tier: &str) -> Option<f64> {

@@ -9,7 +9,7 @@ mod page;
 mod table;
 pub mod words;
 
-pub use figures::{FIGURES, Figure, Value};
+pub use figures::{FIGURES, Figure, Seeds, Value};
 pub use files::{csv, json};
 pub use page::page;
 pub use table::{Table, details, figures, table};

@@ -33,25 +33,46 @@ const COMPARED: [(&str, &str); 10] = [
     ("occupancy", "OCCUPANCY"),
 ];
 
-/// Compares runs, one a row.
+/// Compares runs, one a row. Runs that only their seed tells apart are one row: the mean of each figure, or the worst seed
+/// where the figure is about the worst.
 #[must_use]
 pub fn table(runs: &[Measures]) -> Table {
     let (first, names) = names(runs);
+    let mut rows: Vec<(String, Vec<&Measures>)> = Vec::new();
+    for (run, name) in runs.iter().zip(names) {
+        match rows.iter_mut().find(|(of, _)| *of == name) {
+            Some((_, seeds)) => seeds.push(run),
+            None => rows.push((name, vec![run])),
+        }
+    }
+    let most_seeds = rows.iter().map(|(_, seeds)| seeds.len()).max().unwrap_or(0);
     let mut headers = vec![first];
     headers.extend(COMPARED.iter().map(|(_, header)| (*header).to_owned()));
-    let rows = runs.iter().zip(names).map(|(run, name)| {
-        let cells = COMPARED
-            .iter()
-            .map(|(key, _)| figure_of(key).map_or_else(String::new, |figure| (figure.value)(run).shown()));
+    let shown = rows.into_iter().map(|(name, seeds)| {
+        let cells =
+            COMPARED.iter().filter_map(|(key, _)| figure_of(key)).map(|figure| match seeds.as_slice() {
+                [run] => (figure.value)(run).shown(),
+                seeds => figure.over(seeds).shown(),
+            });
         std::iter::once(name).chain(cells).collect()
     });
-    Table { title: headline(runs), headers, rows: rows.collect(), notes: notes(runs) }
+    let mut table = Table { title: headline(runs), headers, rows: shown.collect(), notes: notes(runs) };
+    if most_seeds > 1 {
+        let worst = "the worst seed of WORST BUDGET, 95% OR MORE and HEAD longest";
+        table.notes.insert(0, format!("Mean of {most_seeds} seeds; {worst}."));
+    }
+    table
 }
 
 /// All figures of one or several runs: one a row, with the runs beside each other.
 #[must_use]
 pub fn figures(runs: &[Measures]) -> Table {
     let (_, names) = names(runs);
+    let has_seeds = runs.iter().any(|run| run.run.seed != runs[0].run.seed);
+    let names = runs.iter().zip(names).map(|(run, name)| match has_seeds {
+        true => format!("{name} seed {}", run.run.seed),
+        false => name,
+    });
     let headers = std::iter::once("FIGURE".to_owned()).chain(names).collect();
     let rows = FIGURES.iter().map(|figure| {
         let values = runs.iter().map(|run| (figure.value)(run).shown());
@@ -84,12 +105,11 @@ fn headline(runs: &[Measures]) -> String {
     format!("{}: {length}, {jobs} jobs, {gpus} GPUs, {seeds}{count}", run.scenario)
 }
 
-/// Returns the header of the names' column, and what tells each run from the others.
+/// Returns the header of the names' column, and what tells each run from the others, but for its seed.
 fn names(runs: &[Measures]) -> (String, Vec<String>) {
     let differ = |of: fn(&Measures) -> String| runs.iter().map(of).collect::<BTreeSet<_>>().len() > 1;
     let scenarios = differ(|run| run.run.scenario.clone());
     let policies = differ(|run| run.run.policy.clone()) || runs.iter().all(|run| run.run.variant.is_empty());
-    let seeds = differ(|run| run.run.seed.to_string());
     let name = |run: &Measures| {
         let mut parts: Vec<String> = Vec::new();
         parts.extend(scenarios.then(|| run.run.scenario.clone()));
@@ -98,7 +118,6 @@ fn names(runs: &[Measures]) -> (String, Vec<String>) {
         if !policies && run.run.variant.is_empty() {
             parts.push("as in the scenario".to_owned());
         }
-        parts.extend(seeds.then(|| format!("seed {}", run.run.seed)));
         parts.join(" ")
     };
     let header = if policies && !scenarios { "POLICY" } else { "RUN" };

@@ -3,6 +3,7 @@
 mod browser;
 mod import;
 mod made;
+mod measured;
 mod page;
 mod peers;
 mod shipped;

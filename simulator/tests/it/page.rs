@@ -287,6 +287,39 @@ fn names_of_a_trace_are_text_on_the_page() {
     assert!(seen.dom.contains("data-drawn=\"yes\""));
 }
 
+/// Presses keys on the timeline and notes, after each, what is told and what the address says.
+const KEYS: &str = r##"<pre id="log"></pre><script>
+const canvas = document.getElementById("timeline-canvas");
+for (const key of ["ArrowRight", "ArrowRight", "ArrowLeft", "ArrowDown", "+", "0", "t", "t", "Escape"]) {
+  canvas.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  const told = document.getElementById("detail").textContent.split(",")[0];
+  document.getElementById("log").append(`${told} ${location.hash}\n`);
+}
+</script></body>"##;
+
+#[test]
+fn spans_are_stepped_through_by_keys_and_the_address_follows() {
+    let Some(browser) = Browser::find() else { return };
+    let (record, page) = made();
+    let seen = browser.load(&page.replace("</body>", KEYS), "", (1400, false));
+    assert_eq!(seen.console, Vec::<String>::new());
+    let (_, log) = seen.dom.split_once("<pre id=\"log\">").expect("the log is there");
+    let log = unescaped(log.split_once("</pre>").expect("it ends").0);
+    let on_first = |attempt: &&AttemptRecord| attempt.gpus.contains(&(0, 0));
+    let first: Vec<&AttemptRecord> = record.attempts.iter().filter(on_first).take(2).collect();
+    let name = |attempt: &AttemptRecord| record.jobs[attempt.job].name.clone();
+    let lines: Vec<&str> = log.lines().collect();
+    let begins = |line: usize, with: &str| assert!(lines[line].starts_with(with), "{line}: {log}");
+    begins(0, &format!("{} #at=", name(first[0])));
+    begins(1, &format!("{} #at=", name(first[1])));
+    assert_eq!(lines[2], lines[0], "back again");
+    assert_ne!(lines[3], lines[2], "another row");
+    assert!(lines[4].contains("&to="), "zoomed in: {log}");
+    assert_eq!(lines[5], lines[3], "the whole run");
+    assert!(lines[6].contains("table=timeline") && !lines[7].contains("table"), "a table and back: {log}");
+    begins(8, "Point at a span");
+}
+
 #[test]
 fn a_page_that_asked_for_something_would_be_found_out() {
     let Some(browser) = Browser::find() else { return };

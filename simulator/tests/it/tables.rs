@@ -1,6 +1,6 @@
 //! The rows, the CSV and the JSON of measured runs.
 
-use simulator::measure::{Measures, SCHEMA, measure};
+use simulator::measure::{Known, Measures, SCHEMA, measure};
 use simulator::report::{FIGURES, csv, details, figures, json, table};
 
 use crate::made::{WEEK, week};
@@ -21,6 +21,24 @@ fn runs_of_a_sweep_are_named_by_what_they_have_different() {
     assert!(table.title.starts_with("made-week: 7 days, "), "{}", table.title);
     assert!(table.title.ends_with(" jobs, 128 GPUs, seed 1, 2 runs"), "{}", table.title);
     assert!(table.notes.iter().any(|note| note.contains("Direction is reliable")));
+}
+
+#[test]
+fn runs_that_only_their_seed_tells_apart_are_one_row() {
+    let mut runs = runs();
+    runs[1].run = runs[0].run.clone();
+    runs[1].run.seed = 2;
+    let ratios = [(0.9, 0.8), (1.0, 0.5)];
+    for (run, (mean, worst)) in runs.iter_mut().zip(ratios) {
+        (run.delivery.period.mean_ratio, run.delivery.period.worst_ratio) = (Some(mean), Some(worst));
+    }
+    runs[1].heads.longest = Some(Known { ms: 7_200_000_000, is_at_least: true });
+    let table = table(&runs);
+    assert_eq!(table.rows.len(), 1);
+    assert_eq!(table.rows[0][1..3], ["95.0%", "50.0%"], "the mean, and the worst seed");
+    assert!(table.rows[0].contains(&">83d 08h".to_owned()), "{:?}", table.rows);
+    assert!(table.notes[0].starts_with("Mean of 2 seeds"), "{:?}", table.notes);
+    assert_eq!(figures(&runs).headers[1..], ["protection.cap=8h seed 1", "protection.cap=8h seed 2"]);
 }
 
 #[test]

@@ -76,4 +76,6 @@ redraw();
 dark.addEventListener("change", redraw);
 let width = innerWidth;
 addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; redraw(); } });
+// Somebody put in another address: what it says is shown.
+addEventListener("hashchange", () => { if (location.hash.includes("=")) location.reload(); });
 document.documentElement.dataset.drawn = "yes";

@@ -270,7 +270,7 @@ const timeline = (() => {
     const order = [];
     rows.forEach((row, node) => { for (let slot = 0; slot < row.gpus; slot += 1) order.push([node, slot]); });
     const here = order.findIndex(([node, slot]) => node === lane.node && slot === lane.slot);
-    const [from, until] = view(), ms = focus ? (Math.max(focus.placed, from) + Math.min(focus.freed ?? until, until)) / 2 : from;
+    const [from, until] = view(), ms = ((focus ? Math.max(focus.placed, from) : from) + (focus ? Math.min(focus.freed ?? until, until) : until)) / 2;
     // Rows on which the same attempt is are one step.
     for (let place = here + by; place >= 0 && place < order.length; place += by) {
       [lane.node, lane.slot] = order[place];
