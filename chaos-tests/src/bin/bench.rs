@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use chaos_tests::bench::{self, Figures};
 
-const USAGE: &str = "bench churn|failover|plan|preempt|replicate|state|submit [--out FILE] [--rounds N]";
+const USAGE: &str =
+    "bench churn|failover|plan|preempt|replicate|simulate|state|submit [--out FILE] [--rounds N]";
 
 struct Arguments {
     name: String,
@@ -39,6 +40,7 @@ fn run() -> Result<()> {
         "plan" => bench::plan(&mut figures, arguments.rounds.unwrap_or(20)),
         "preempt" => bench::preempt(&mut figures, arguments.rounds.unwrap_or(200)),
         "replicate" => bench::replicate(&mut figures, arguments.rounds.unwrap_or(5)),
+        "simulate" => bench::simulate(&mut figures, arguments.rounds.unwrap_or(30)),
         "state" => bench::state(&mut figures, arguments.rounds.unwrap_or(100)),
         "submit" => bench::submit(&mut figures, arguments.rounds.unwrap_or(100)),
         other => bail!("no bench `{other}`: {USAGE}"),

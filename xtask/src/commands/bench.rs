@@ -55,6 +55,12 @@ pub const BENCHES: &[Bench] = &[
         measures: "durable submissions against an etcd of three members, and against a plain file",
     },
     Bench {
+        name: "simulate",
+        package: "chaos-tests",
+        program: "bench",
+        measures: "30 days of 1,024 GPUs at three times the demand, in virtual time on one core",
+    },
+    Bench {
         name: "state",
         package: "chaos-tests",
         program: "bench",

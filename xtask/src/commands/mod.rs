@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod dev;
+mod findings;
 mod house;
 mod mutants;
 mod step;
@@ -10,6 +11,7 @@ mod step;
 pub use bench::{BENCHES, Row, bench, table};
 pub use check::{check, ci, fix};
 pub use dev::dev;
+pub use findings::findings;
 pub use house::{dependencies, layers, tidy};
 pub use mutants::{PLANTED, Planted, mutants};
 pub use step::{Report, Step};
