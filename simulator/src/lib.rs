@@ -19,4 +19,5 @@ pub mod record;
 pub mod report;
 pub mod scenario;
 pub mod sweep;
+pub mod toy;
 pub mod trace;

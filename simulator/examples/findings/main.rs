@@ -3,6 +3,8 @@
 //! `cargo xtask findings` runs it. The traces are others' and not part of the repository: `BURSAR_TRACES` names their
 //! folder (docs/users/traces.md says where they come from).
 
+mod toy;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -89,6 +91,8 @@ fn main() -> Result<()> {
     policies(&mut text, &traces)?;
     eprintln!("sweeps");
     sweeps(&mut text, &traces)?;
+    eprintln!("toy");
+    toy::toy(&mut text)?;
     text.push_str(AFTER);
     std::fs::write(&out, text).with_context(|| format!("cannot write {}", out.display()))
 }

@@ -8,3 +8,4 @@ mod page;
 mod peers;
 mod shipped;
 mod tables;
+mod toy;

@@ -1,0 +1,119 @@
+//! The toy with a known answer, beside its formula.
+
+use std::fmt::Write as _;
+use std::thread;
+
+use anyhow::{Context as _, Result};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use scheduler_core::unit::Span;
+use simulator::toy::{Toy, Trial};
+
+const TRIALS: u64 = 4_000;
+const TOY: Toy = Toy {
+    nodes: 128,
+    protected: 128,
+    needed: 64,
+    cap: Span::from_hours(8),
+    restart: Span::from_mins(10),
+    save_every: Span::from_mins(30),
+};
+
+/// Published means and 90th percentiles in hours: machines protected, machines needed, mean, p90 where one is given.
+const WAITS: [(u32, u32, f64, Option<f64>); 8] = [
+    (64, 64, 0.0, None),
+    (90, 64, 2.29, Some(2.80)),
+    (115, 64, 3.52, Some(4.00)),
+    (128, 64, 3.97, Some(4.41)),
+    (64, 16, 0.0, None),
+    (90, 16, 0.0, None),
+    (115, 16, 0.21, None),
+    (128, 16, 0.99, None),
+];
+
+/// Caps in hours, with 115 of 128 machines protected and 64 needed: published bill of a slice in percent, mean wait.
+const CAPS: [(u64, f64, f64); 6] =
+    [(1, 41.7, 0.44), (2, 20.8, 0.88), (4, 10.4, 1.76), (8, 5.2, 3.52), (16, 2.6, 7.03), (24, 1.7, 10.55)];
+
+/// Writes both tables.
+pub fn toy(text: &mut String) -> Result<()> {
+    writeln!(text, "\n## A toy with a known answer\n")?;
+    writeln!(
+        text,
+        "128 machines of 8 GPUs; some are protected, with the time left uniform from 0 to the cap, the rest may be taken at \
+         once. A large job waits for the last protection that it needs: in the mean cap x (needed - takeable) / (protected + 1). \
+         {TRIALS} trials each, through real jobs, a date and its claim; hours.\n"
+    )?;
+    writeln!(text, "| protected | needed | mean, formula | mean | p90, published | p90 |")?;
+    writeln!(text, "| ---: | ---: | ---: | ---: | ---: | ---: |")?;
+    for (protected, needed, mean, p90) in WAITS {
+        let toy = Toy { protected, needed, ..TOY };
+        // Where nobody has to be waited for every trial is the same.
+        let trials = trials(toy, if mean == 0.0 && toy.mean_ms() == 0.0 { 100 } else { TRIALS })?;
+        let (found, found90) = (mean_hours(&trials), p90_hours(&trials));
+        let shown = p90.map_or_else(|| "-".into(), |p90| format!("{p90:.2}"));
+        writeln!(
+            text,
+            "| {protected} | {needed} | {:.2} | {found:.2} | {shown} | {found90:.2} |",
+            toy.mean_ms() / 3.6e6
+        )?;
+    }
+    writeln!(
+        text,
+        "\nThe cap, with 115 machines protected and 64 needed; a preemption loses what was not saved (every 30 min) and a restart of 10 min: 25 min in the mean, of a slice as long as the cap.\n"
+    )?;
+    writeln!(text, "| cap, h | bill of a slice, published | bill | mean wait, formula | mean wait |")?;
+    writeln!(text, "| ---: | ---: | ---: | ---: | ---: |")?;
+    for (cap, bill, _) in CAPS {
+        let toy = Toy { protected: 115, cap: Span::from_hours(cap), ..TOY };
+        let trials = trials(toy, TRIALS)?;
+        let lost = mean(trials.iter().filter_map(|trial| trial.lost_each).map(hours));
+        let found = 100.0 * lost / hours(toy.cap);
+        let wait = mean_hours(&trials);
+        writeln!(text, "| {cap} | {bill:.1} % | {found:.1} % | {:.2} | {wait:.2} |", toy.mean_ms() / 3.6e6)?;
+    }
+    Ok(())
+}
+
+fn trials(toy: Toy, count: u64) -> Result<Vec<Trial>> {
+    let threads = thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
+    thread::scope(|scope| {
+        let part = |first: u64| {
+            scope.spawn(move || -> Result<Vec<Trial>> {
+                let mut all = Vec::new();
+                for number in (first..count).step_by(usize::try_from(threads)?) {
+                    let mut chances = ChaCha8Rng::seed_from_u64(number);
+                    all.push(toy.trial(&mut || chances.random::<f64>())?);
+                }
+                Ok(all)
+            })
+        };
+        let parts: Vec<_> = (0..threads).map(part).collect();
+        let mut all = Vec::new();
+        for part in parts {
+            all.extend(part.join().ok().context("a thread of trials ended")??);
+        }
+        Ok(all)
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
+fn hours(span: Span) -> f64 {
+    span.as_millis() as f64 / 3.6e6
+}
+
+#[expect(clippy::cast_precision_loss, reason = "some thousands")]
+fn mean(of: impl Iterator<Item = f64>) -> f64 {
+    let all: Vec<f64> = of.collect();
+    all.iter().sum::<f64>() / all.len().max(1) as f64
+}
+
+fn mean_hours(trials: &[Trial]) -> f64 {
+    mean(trials.iter().map(|trial| hours(trial.waited)))
+}
+
+fn p90_hours(trials: &[Trial]) -> f64 {
+    let mut all: Vec<f64> = trials.iter().map(|trial| hours(trial.waited)).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() * 9 / 10).copied().unwrap_or_default()
+}
