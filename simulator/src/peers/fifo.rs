@@ -43,7 +43,7 @@ impl Policy for Fifo {
     }
 
     fn first(&mut self, round: &Round<'_>, pool: &Name) -> Option<JobId> {
-        in_line(round, pool).first().map(|(id, _)| *id)
+        waiting(round, pool).iter().min_by_key(|(id, job)| (job.submitted_at, *id)).map(|(id, _)| *id)
     }
 }
 

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use scheduler_core::decision::{Plan, Right, UseOf};
 use scheduler_core::id::{AttemptId, BudgetId, JobId, Name};
 use scheduler_core::job::{Attempt, Job};
-use scheduler_core::spec::{Request, Tier};
+use scheduler_core::spec::{Request, Shape, Tier};
 use scheduler_core::state::State;
 use scheduler_core::unit::{ChargeMillis, Span};
 
@@ -106,10 +106,13 @@ impl Levels {
 
     fn in_line<'a>(&self, round: &Round<'a>, limits: &Limits, pool: &Name) -> Vec<(JobId, &'a Job)> {
         let mut jobs = waiting(round, pool);
-        jobs.sort_by_key(|(id, job)| {
-            (self.level(round.state, limits, job), job.terms.turn, job.submitted_at, *id)
-        });
+        jobs.sort_by_cached_key(|(id, job)| self.place(round.state, limits, (*id, job)));
         jobs
+    }
+
+    /// Returns a waiting job's place in line.
+    fn place(&self, state: &State, limits: &Limits, (id, job): (JobId, &Job)) -> impl Ord + use<> {
+        (self.level(state, limits, job), job.terms.turn, job.submitted_at, id)
     }
 
     /// Returns whom a job of a level may take, the lowest level first, then the youngest.
@@ -143,13 +146,17 @@ impl Levels {
         let mut free = Free::of(round, pool);
         let mut limits = Limits::of(self, round.state, pool);
         let mut taken: BTreeSet<AttemptId> = BTreeSet::new();
+        // Of jobs that are alike, one that finds nothing speaks for all that come after it.
+        let mut in_vain: BTreeSet<(Level, BudgetId, &Shape)> = BTreeSet::new();
         for (id, job) in self.in_line(round, &limits, pool) {
             if !decisions.has_place() {
                 return;
             }
             // Those before it may have used up the limit.
             let level = self.level(round.state, &limits, job);
-            if decisions.starts(id) {
+            let team = team(round.state, job.budget);
+            let kind = (level, team, &job.terms.shape);
+            if decisions.starts(id) || in_vain.contains(&kind) {
                 continue;
             }
             let found = free.fit(round.state, job).map(|on| (on, Vec::new())).or_else(|| {
@@ -160,12 +167,21 @@ impl Levels {
                 candidates.retain(|candidate| !taken.contains(&candidate.id));
                 taking(round, &free, job, &candidates)
             });
-            let Some((on, takes)) = found else { continue };
+            let Some((on, takes)) = found else {
+                if job.failed_on.is_empty() && job.terms.exclude.is_empty() {
+                    in_vain.insert(kind);
+                }
+                continue;
+            };
             free.take(&on);
             taken.extend(takes.iter().map(|take| take.attempt));
+            let attempt = AttemptId { job: id, no: job.next_attempt };
             if level == Level::OptedOut {
-                *limits.held.entry(team(round.state, job.budget)).or_insert(0) += wanted(job);
-                self.opted_out.insert(AttemptId { job: id, no: job.next_attempt });
+                *limits.held.entry(team).or_insert(0) += wanted(job);
+                self.opted_out.insert(attempt);
+            } else {
+                // A decision of an earlier round may not have been adopted.
+                self.opted_out.remove(&attempt);
             }
             decisions.start((id, job), on, takes);
         }
@@ -205,6 +221,9 @@ impl Policy for Levels {
 
     fn first(&mut self, round: &Round<'_>, pool: &Name) -> Option<JobId> {
         let limits = Limits::of(self, round.state, pool);
-        self.in_line(round, &limits, pool).first().map(|(id, _)| *id)
+        waiting(round, pool)
+            .iter()
+            .min_by_key(|(id, job)| self.place(round.state, &limits, (*id, job)))
+            .map(|(id, _)| *id)
     }
 }

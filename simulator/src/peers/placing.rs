@@ -17,6 +17,7 @@ use crate::policy::Round;
 #[derive(Debug, Clone)]
 pub(super) struct Free<'a> {
     pub nodes: BTreeMap<NodeId, (&'a Node, Vec<Slot>)>,
+    total: usize,
 }
 
 /// Where a job starts.
@@ -38,16 +39,29 @@ impl<'a> Free<'a> {
             let slots = numbered.filter(|(gpu, _)| is_idle(gpu)).map(|(_, slot)| Slot::new(slot)).collect();
             (*id, (node, slots))
         });
-        Self { nodes: nodes.collect() }
+        let nodes: BTreeMap<_, (_, Vec<Slot>)> = nodes.collect();
+        Self { total: nodes.values().map(|(_, slots)| slots.len()).sum(), nodes }
     }
 
     /// Returns how many GPUs are idle.
     pub(super) fn total(&self) -> usize {
-        self.nodes.values().map(|(_, slots)| slots.len()).sum()
+        self.total
+    }
+
+    /// Adds a GPU that comes free.
+    pub(super) fn give(&mut self, id: NodeId, slot: Slot) {
+        if let Some((_, idle)) = self.nodes.get_mut(&id) {
+            idle.push(slot);
+            self.total += 1;
+        }
     }
 
     /// Returns where a job fits: on the nodes with the fewest idle GPUs that hold it.
     pub(super) fn fit(&self, state: &State, job: &Job) -> Option<On> {
+        let wanted = u64::from(job.terms.shape.nodes) * u64::from(job.terms.shape.gpus_per_node.get());
+        if u64::try_from(self.total()).is_ok_and(|total| total < wanted) {
+            return None;
+        }
         let shapes = job.terms.shape.of_each_type();
         shapes.iter().find_map(|shape| self.fit_shape(state, job, shape))
     }
@@ -104,7 +118,9 @@ impl<'a> Free<'a> {
     pub(super) fn take(&mut self, on: &On) {
         for (id, slots) in on {
             if let Some((_, idle)) = self.nodes.get_mut(id) {
+                let before = idle.len();
                 idle.retain(|slot| !slots.contains(slot));
+                self.total = self.total.saturating_sub(before - idle.len());
             }
         }
     }

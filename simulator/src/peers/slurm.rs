@@ -11,8 +11,9 @@
 //! - A limit, which backfill needs, is a job's own; else the next usual one above its true length: a person who guesses
 //!   well. That flatters Slurm.
 //!
-//! Left out: partitions, reservations, and limits of accounts.
+//! Left out: partitions, reservations, limits of accounts, and preemption for jobs that only backfill would start.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
 use scheduler_core::decision::{Plan, Right};
@@ -87,8 +88,8 @@ impl Slurm {
 
     fn calculate(&mut self, round: &Round<'_>) {
         let is_due = self.calculated_at.is_none_or(|at| round.now.since(at) >= self.options.calculate_every);
+        self.usage.advance(round, &self.options.weights);
         if is_due {
-            self.usage.advance(round, &self.options.weights);
             self.factors = self.usage.factors(round.state);
             self.calculated_at = Some(round.now);
         }
@@ -102,11 +103,7 @@ impl Slurm {
             .into_iter()
             .map(|(id, job)| (self.value(round, (id, job), supply), (id, job)))
             .collect();
-        valued.sort_by(|(a, (a_id, a_job)), (b, (b_id, b_job))| {
-            let tier = a_job.terms.tier.cmp(&b_job.terms.tier);
-            tier.then_with(|| b.total_cmp(a))
-                .then_with(|| (a_job.submitted_at, a_id).cmp(&(b_job.submitted_at, b_id)))
-        });
+        valued.sort_by(before);
         valued.into_iter().map(|(_, job)| job).collect()
     }
 
@@ -247,6 +244,13 @@ impl Policy for Slurm {
         self.calculate(round);
         self.in_line(round, pool).first().map(|(id, _)| *id)
     }
+}
+
+/// Compares two waiting jobs with their values: the lower class comes last, then the lower value, the later one.
+fn before((a, (a_id, a_job)): &(f64, (JobId, &Job)), (b, (b_id, b_job)): &(f64, (JobId, &Job))) -> Ordering {
+    let by_class = a_job.terms.tier.cmp(&b_job.terms.tier);
+    let by_time = || (a_job.submitted_at, a_id).cmp(&(b_job.submitted_at, b_id));
+    by_class.then_with(|| b.total_cmp(a)).then_with(by_time)
 }
 
 /// Returns where a job starts now: on idle GPUs, or with those of the lower class.

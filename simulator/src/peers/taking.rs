@@ -18,40 +18,35 @@ pub(super) struct Candidate<'a> {
     pub right: Right,
 }
 
-/// Returns where a job starts if it takes some of these, in their order, and which: none of them can be left out.
+/// Returns where a job starts if it takes some of these, in their order, and which: the shortest row of them with which it
+/// fits, without those that have no part in where it starts.
 pub(super) fn taking(
     round: &Round<'_>,
     free: &Free<'_>,
     job: &Job,
     candidates: &[Candidate<'_>],
 ) -> Option<(On, Vec<Take>)> {
-    let mut with = free.clone();
-    let mut chosen: Vec<&Candidate<'_>> = Vec::new();
-    let mut on = None;
-    for candidate in candidates.iter().take(TRIED_MAX) {
-        if candidate.attempt.is_leaving() || candidate.attempt.is_protected(round.now) {
-            continue;
-        }
-        give(&mut with, candidate);
-        chosen.push(candidate);
-        on = with.fit(round.state, job);
-        if on.is_some() {
-            break;
-        }
-    }
-    let mut on = on?;
-    // The latest is needed; of the others whoever can stay stays.
-    for at in (0..chosen.len().saturating_sub(1)).rev() {
-        let mut without = free.clone();
-        let others = chosen.iter().enumerate().filter(|(other, _)| *other != at);
-        others.for_each(|(_, candidate)| give(&mut without, candidate));
-        if let Some(found) = without.fit(round.state, job) {
-            on = found;
-            chosen.remove(at);
+    let may_go = |candidate: &&Candidate<'_>| {
+        !candidate.attempt.is_leaving() && !candidate.attempt.is_protected(round.now)
+    };
+    let candidates: Vec<&Candidate<'_>> = candidates.iter().filter(may_go).take(TRIED_MAX).collect();
+    let fit = |count: usize| {
+        let mut with = free.clone();
+        candidates.iter().take(count).for_each(|candidate| give(&mut with, candidate));
+        with.fit(round.state, job)
+    };
+    // Whoever fits with some fits with more.
+    let mut on = fit(candidates.len())?;
+    let (mut too_few, mut enough) = (0, candidates.len());
+    while enough - too_few > 1 {
+        let half = too_few + (enough - too_few) / 2;
+        match fit(half) {
+            Some(found) => (on, enough) = (found, half),
+            None => too_few = half,
         }
     }
-    chosen.retain(|candidate| has_part_in(candidate.attempt, &on));
-    let takes = chosen.iter().filter_map(|candidate| take(round, candidate)).collect();
+    let chosen = candidates.iter().take(enough).filter(|candidate| has_part_in(candidate.attempt, &on));
+    let takes = chosen.filter_map(|candidate| take(round, candidate)).collect();
     Some((on, takes))
 }
 
@@ -71,9 +66,8 @@ fn slots<'a>(candidate: &'a Candidate<'_>, free: &'a Free<'_>) -> impl Iterator<
 fn give(free: &mut Free<'_>, candidate: &Candidate<'_>) {
     let given: Vec<(usize, Slot)> = slots(candidate, free).collect();
     for (at, slot) in given {
-        let node = candidate.attempt.placements.get(at).map(|placement| placement.node);
-        if let Some((_, idle)) = node.and_then(|node| free.nodes.get_mut(&node)) {
-            idle.push(slot);
+        if let Some(placement) = candidate.attempt.placements.get(at) {
+            free.give(placement.node, slot);
         }
     }
 }
