@@ -2,6 +2,7 @@
 
 mod dev;
 mod offline;
+mod simulate;
 mod support;
 mod tour;
 
@@ -19,7 +20,7 @@ fn bursar(home: &Path, args: &[&str]) -> Output {
 }
 
 /// Runs `bursar` and looks at its exit code and at a part of what it says.
-fn check(home: &Path, args: &[&str], code: i32, says: &str) {
+fn check(home: &Path, args: &[&str], code: i32, says: &str) -> String {
     let output = bursar(home, args);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(code), "{args:?}\n{out}\n{err}");
@@ -27,4 +28,5 @@ fn check(home: &Path, args: &[&str], code: i32, says: &str) {
     let heard = if code == 0 { &out } else { &err };
     assert!(heard.contains(says), "{args:?}\n{out}\n{err}");
     assert!(code == 0 || out.is_empty(), "a failure leaves stdout empty: {args:?}\n{out}");
+    out.into_owned()
 }

@@ -122,6 +122,9 @@ pub struct TraceFile {
     /// A second file that completes it.
     #[serde(default)]
     pub companion: Option<PathBuf>,
+    /// Only jobs that came so long after the first one.
+    #[serde(default)]
+    pub after: Option<Duration>,
     /// Only so many jobs.
     #[serde(default)]
     pub limit: Option<usize>,

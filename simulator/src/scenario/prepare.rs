@@ -124,7 +124,14 @@ fn open(file: &TraceFile, folder: &Path) -> Result<Trace, Error> {
     }
     options.limit = file.limit;
     options.companion = file.companion.as_ref().map(|companion| folder.join(companion));
-    Ok(import::open(&folder.join(&file.file), &options)?)
+    let mut trace = import::open(&folder.join(&file.file), &options)?;
+    if let (Some(after), Some(first)) = (file.after, trace.jobs.first().map(|job| job.submitted_at)) {
+        let before = trace.jobs.len();
+        trace.jobs.retain(|job| job.submitted_at >= first.plus(after.0));
+        let left = before - trace.jobs.len();
+        trace.import.notes.push(format!("{left} jobs came before the part of the trace that is taken"));
+    }
+    Ok(trace)
 }
 
 /// Moves the jobs to the beginning of the run and apart, or together, as the load asks; returns the offered load and when

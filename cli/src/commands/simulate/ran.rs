@@ -55,11 +55,20 @@ pub fn find(name: &str) -> Result<Found, Failure> {
 }
 
 /// Makes a failure of what is wrong with a scenario or its run.
-pub fn bad(error: impl std::fmt::Display) -> Failure {
+pub fn bad(error: impl std::error::Error) -> Failure {
     let text = error.to_string();
-    match text.rsplit_once("; ") {
-        Some((what, fix)) => Failure::new(codes::BAD_FILE, what).fix(fix),
-        None => Failure::new(codes::BAD_FILE, text),
+    let code = if text.starts_with("cannot read") || text.starts_with("failed to open") {
+        codes::FILE
+    } else {
+        codes::BAD_FILE
+    };
+    let failure = match text.rsplit_once("; ") {
+        Some((what, fix)) => Failure::new(code, what).fix(fix),
+        None => Failure::new(code, text),
+    };
+    match error.source() {
+        Some(source) if !failure.what.contains(&source.to_string()) => failure.why(source.to_string()),
+        _ => failure,
     }
 }
 
