@@ -1,13 +1,15 @@
-//! `bursar simulate`: days of a cluster in seconds, by the decisions that the server makes; speaks to no control plane.
+//! `bursar simulate`: days of a cluster in seconds, by the decisions that the server makes. All but the export speak to no control plane.
 
 mod compare;
 mod describe;
+mod export;
 mod ran;
 mod runs;
 mod scenarios;
 
 use clap::Subcommand;
 
+use crate::codes;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::shell::Shell;
@@ -29,6 +31,8 @@ enum What {
     Report(runs::ReportArgs),
     /// List the scenarios that come with the program, print one, or the schema
     Scenarios(scenarios::Args),
+    /// Write the jobs of this control plane as a trace, without names
+    Export(export::Args),
     /// Read a trace, and say what is in it and what was left out
     Trace(describe::Args),
 }
@@ -44,5 +48,13 @@ pub fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
         What::Report(args) => runs::report(shell, &args),
         What::Scenarios(args) => scenarios::run(shell, &args),
         What::Trace(args) => describe::run(shell, &args),
+        What::Export(args) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime
+                .map_err(|error| Failure::new(codes::PROCESS, "cannot start").why(error.to_string()))?;
+            let exported = runtime.block_on(export::run(shell, &args));
+            shell.keep_learned();
+            exported
+        }
     }
 }
