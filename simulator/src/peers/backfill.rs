@@ -69,6 +69,16 @@ impl Expected {
         None
     }
 
+    /// Returns where a job fits now around all that is planned, and takes its place there; none if it would have to wait.
+    pub fn plan_now(&mut self, ask: &Ask, now: Timestamp) -> Option<Planned> {
+        if ask.nodes == 0 || ask.gpus == 0 {
+            return None;
+        }
+        let on = self.at(ask, now)?;
+        self.take(&on, now, ask.limit);
+        Some(Planned { at: now, on })
+    }
+
     /// Returns where a job fits at a time: on the nodes with the fewest such GPUs.
     fn at(&self, ask: &Ask, at: Timestamp) -> Option<Vec<(usize, Vec<usize>)>> {
         let mut able: Vec<(usize, usize, Vec<usize>)> = Vec::new();

@@ -45,6 +45,8 @@ pub struct Options {
     pub backfill_every: Span,
     /// `bf_max_job_test`.
     pub backfill_tests: usize,
+    /// `bf_job_part_count_reserve`: so many that have to wait get a planned start; the others only must not delay them.
+    pub backfill_reserves: usize,
     /// `bf_window`.
     pub backfill_window: Span,
 }
@@ -58,6 +60,7 @@ impl Default for Options {
             calculate_every: Span::from_mins(5),
             backfill_every: Span::from_secs(30),
             backfill_tests: 100,
+            backfill_reserves: 10,
             backfill_window: Span::from_hours(24 * 7),
         }
     }
@@ -188,6 +191,7 @@ impl Slurm {
         let nodes: Vec<NodeId> = free.nodes.keys().copied().collect();
         let mut expected = expected(round, free);
         let window = self.options.backfill_window;
+        let mut reserves = self.options.backfill_reserves;
         for (id, job) in line.iter().take(self.options.backfill_tests) {
             if !decisions.has_place() || free.total() == 0 {
                 return;
@@ -196,9 +200,13 @@ impl Slurm {
             let size = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
             let limit = limit(round, *id);
             let ask = Ask { nodes: size(shape.nodes), gpus: size(shape.gpus_per_node.get()), limit };
-            let Some(planned) =
-                expected.plan(&ask, round.now, window).filter(|planned| planned.at == round.now)
-            else {
+            let planned = if reserves > 0 {
+                expected.plan(&ask, round.now, window)
+            } else {
+                expected.plan_now(&ask, round.now)
+            };
+            let Some(planned) = planned.filter(|planned| planned.at == round.now) else {
+                reserves = reserves.saturating_sub(1);
                 continue;
             };
             let on: On = planned
