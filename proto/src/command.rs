@@ -309,6 +309,7 @@ impl Wire for Settings {
             date_margin_ms: self.date_margin.as_millis(),
             more_dates_ppm: self.more_dates_ppm,
             short_later: self.short_later,
+            short_lane_ppm: self.short_lane_ppm,
         }
     }
 
@@ -354,6 +355,7 @@ impl Wire for Settings {
             date_margin: ms(m.date_margin_ms),
             more_dates_ppm: m.more_dates_ppm,
             short_later: m.short_later,
+            short_lane_ppm: m.short_lane_ppm,
         })
     }
 }

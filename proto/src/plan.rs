@@ -140,6 +140,7 @@ impl Wire for Right {
             Self::Claim { date, at } => {
                 Kind::Claim(log::Claim { date: Some(date.to_wire()), at_ms: at.as_millis() })
             }
+            Self::Lane { occupied, part } => Kind::Lane(log::Lane { occupied: *occupied, part: *part }),
             Self::Share { mine, theirs } => {
                 Kind::Share(log::ShareRight { mine: Some(mine.to_wire()), theirs: Some(theirs.to_wire()) })
             }
@@ -156,6 +157,7 @@ impl Wire for Right {
                 date: DecisionId::from_wire(required("date", claim.date)?)?,
                 at: moment(claim.at_ms),
             },
+            Kind::Lane(lane) => Self::Lane { occupied: lane.occupied, part: lane.part },
             Kind::Share(share) => Self::Share {
                 mine: UseOf::from_wire(required("mine", share.mine)?)?,
                 theirs: UseOf::from_wire(required("theirs", share.theirs)?)?,
@@ -285,6 +287,8 @@ impl Wire for Dropped {
             Self::NotDue => log::DropReason::NotDue,
             Self::DateStands => log::DropReason::DateStands,
             Self::TooManyDates => log::DropReason::TooManyDates,
+            Self::NoLane => log::DropReason::NoLane,
+            Self::LaneKept => log::DropReason::LaneKept,
         }
     }
 
@@ -303,6 +307,8 @@ impl Wire for Dropped {
             log::DropReason::NotDue => Ok(Self::NotDue),
             log::DropReason::DateStands => Ok(Self::DateStands),
             log::DropReason::TooManyDates => Ok(Self::TooManyDates),
+            log::DropReason::NoLane => Ok(Self::NoLane),
+            log::DropReason::LaneKept => Ok(Self::LaneKept),
         }
     }
 }

@@ -58,6 +58,8 @@ pub enum BillCause {
     FreeTier,
     /// The date of a job had come.
     Claim,
+    /// A short job needed them, and the short lane had room.
+    Lane,
     /// Its node was drained.
     Drain,
     /// An operator, or an owner, wanted it: a drain that cut protection, a requeue of somebody else's job.

@@ -153,6 +153,13 @@ pub enum Right {
         /// The side of the attempt that gives way.
         theirs: UseOf,
     },
+    /// It is past its protection, and the taker is a short job of a pool whose short lane has room.
+    Lane {
+        /// GPUs that short jobs had then.
+        occupied: u32,
+        /// GPUs of the lane.
+        part: u32,
+    },
     /// It is past its protection, on a node of the taker's date, which has come.
     Claim {
         /// The decision that issued the date.
@@ -264,4 +271,8 @@ pub enum Dropped {
     DateStands,
     /// There are as many dates as there may be.
     TooManyDates,
+    /// The right to take is the short lane's, and the job is none of it, or it is full.
+    NoLane,
+    /// It would protect what longer jobs leave to the short lane.
+    LaneKept,
 }

@@ -34,6 +34,8 @@ pub struct Settings {
     /// Up to which part of a pool's GPUs jobs that are not first get dates too, in parts per million; zero for the first
     /// alone.
     pub more_dates_ppm: u32,
+    /// Which part of a pool's GPUs is the short lane, in parts per million; zero for none.
+    pub short_lane_ppm: u32,
     /// Whether later attempts are protected only until they could save once more.
     pub short_later: bool,
     /// What a restart is taken to cost until the job's own were measured.
@@ -106,6 +108,7 @@ impl Default for Settings {
             dates: true,
             date_margin: Span::from_hours(2),
             more_dates_ppm: 0,
+            short_lane_ppm: 0,
             short_later: false,
             restart_guess: Span::from_mins(5),
             free_backoff: Span::from_mins(1),

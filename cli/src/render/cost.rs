@@ -22,6 +22,8 @@ pub fn cause(cause: &str) -> String {
         "share" => "fair share".into(),
         "turn" => "turn in its budget".into(),
         "free-tier" => "free tier made way".into(),
+        "claim" => "a date had come".into(),
+        "lane" => "the short lane".into(),
         other => plain(other),
     }
 }
@@ -96,6 +98,7 @@ pub fn right(victim: &VictimView) -> String {
             format!("{} < {}", words::use_of(mine), words::use_of(theirs))
         }
         ("free-tier", ..) => "free tier: gives way to funded work".into(),
+        ("lane", ..) => "short lane: past its protection, for a short job".into(),
         ("turn", ..) => "same budget, later turn, past its protection".into(),
         (other, ..) => plain(other),
     }

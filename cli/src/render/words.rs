@@ -81,6 +81,7 @@ pub fn reason(token: &str) -> String {
         "waiting.capacity" => "nodes are away".into(),
         "waiting.protection" => "GPUs are protected".into(),
         "waiting.reserved" => "reserved for others".into(),
+        "waiting.lane" => "kept for short jobs".into(),
         "waiting.shape" => "GPUs in wrong places".into(),
         "waiting.idle" => "none idle".into(),
         "waiting.leader" => "no leader".into(),

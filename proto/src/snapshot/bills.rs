@@ -70,6 +70,7 @@ fn cause(cause: BillCause) -> state::BillCause {
         BillCause::Drain => state::BillCause::Drain,
         BillCause::Operator => state::BillCause::Operator,
         BillCause::Claim => state::BillCause::Claim,
+        BillCause::Lane => state::BillCause::Lane,
     }
 }
 
@@ -82,5 +83,6 @@ fn read_cause(m: state::BillCause) -> Result<BillCause, Error> {
         state::BillCause::Drain => BillCause::Drain,
         state::BillCause::Operator => BillCause::Operator,
         state::BillCause::Claim => BillCause::Claim,
+        state::BillCause::Lane => BillCause::Lane,
     })
 }

@@ -332,6 +332,7 @@ fn bills(state: &mut State) {
         BillCause::Drain,
         BillCause::Operator,
         BillCause::Claim,
+        BillCause::Lane,
     ];
     let restarts =
         [Restart::Expected(Span::from_millis(40)), Restart::Measured(Span::from_millis(41)), Restart::None];

@@ -199,6 +199,7 @@ pub fn settings() -> Settings {
         date_margin: Span::from_millis(82),
         more_dates_ppm: 83,
         short_later: true,
+        short_lane_ppm: 84,
         beat: Span::from_millis(65),
         silent_after: Span::from_millis(66),
         unreachable_after: Span::from_millis(67),
@@ -346,6 +347,7 @@ pub fn rights() -> [Right; 4] {
         Right::Turn,
         Right::Share { mine: use_of(3), theirs: use_of(4) },
         Right::Claim { date: decision_id(), at: Timestamp::from_millis(78) },
+        Right::Lane { occupied: 85, part: 86 },
     ]
 }
 
@@ -473,6 +475,8 @@ pub fn answers() -> Vec<Answer> {
         Dropped::NotDue,
         Dropped::DateStands,
         Dropped::TooManyDates,
+        Dropped::NoLane,
+        Dropped::LaneKept,
     ];
     let dropped = drops.into_iter().enumerate().map(|(n, why)| (u16::try_from(n).unwrap(), why)).collect();
     let mut answers = vec![

@@ -1,6 +1,6 @@
 //! A plan takes effect: each of its decisions is checked again, alone, against state as it is now.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,6 +12,7 @@ use crate::date::Promise;
 use crate::decision::{Dropped, Plan, Record, Right, Start, Take};
 use crate::id::{AttemptNo, DecisionId, JobId, Name, NodeId, Slot};
 use crate::job::{Attempt, Job, Phase};
+use crate::lifecycle::lane::{self, Lane, Part};
 use crate::lifecycle::reserve::{self, Stay};
 use crate::lifecycle::{leaving, need, place, retain};
 use crate::mutant::{self, Mutant};
@@ -26,10 +27,12 @@ pub(super) fn adopt(state: &mut State, cx: &Context<'_>, plan: &Plan) -> Answer 
     let mut adopted = 0u32;
     let mut dropped = Vec::new();
     let mut dates = Steps::of(plan);
+    let mut lanes = Lanes::default();
     for (n, start) in (0u16..).zip(&plan.decisions) {
         dates.up_to(state, cx, n, &mut dropped);
-        match check(state, start, cx.now) {
+        match check(state, start, &mut lanes, cx.now) {
             Ok(()) => {
+                lanes.starts(state, start);
                 let record =
                     Record { at: cx.now, made_at: plan.index, term: plan.term, start: start.clone() };
                 place::place(state, DecisionId { index: cx.index, n }, start, record);
@@ -70,7 +73,7 @@ fn check_plan(state: &State, plan: &Plan) -> Result<(), Rejection> {
 }
 
 /// Checks one decision against state as it is, with the decisions before it taken.
-fn check(state: &State, start: &Start, now: Timestamp) -> Result<(), Dropped> {
+fn check(state: &State, start: &Start, lanes: &mut Lanes, now: Timestamp) -> Result<(), Dropped> {
     let job = state.jobs.get(&start.job).ok_or(Dropped::NotWaiting)?;
     match job.phase {
         Phase::Waiting { .. } => {}
@@ -84,6 +87,7 @@ fn check(state: &State, start: &Start, now: Timestamp) -> Result<(), Dropped> {
         return Err(Dropped::WrongShape);
     }
     check_takes(state, job, start, now)?;
+    check_lane(state, job, start, lanes, now)?;
     let latest_go = leaving::latest_go(state, start, now);
     let over_by = reserve::certain(state, start.job, job).map(|certain| latest_go.plus(certain));
     let mut seen = BTreeSet::new();
@@ -182,6 +186,46 @@ fn check_claim(
     if gives_right { Ok(()) } else { Err(Dropped::NotDue) }
 }
 
+/// The short lanes of pools, each looked at once, with the decisions of the plan so far.
+#[derive(Default)]
+struct Lanes(BTreeMap<Name, Option<Lane>>);
+
+impl Lanes {
+    fn of(&mut self, state: &State, pool: &Name, now: Timestamp) -> Option<Lane> {
+        if state.meta.settings.short_lane_ppm == 0 {
+            return None;
+        }
+        *self.0.entry(pool.clone()).or_insert_with(|| Lane::of(state, pool, now))
+    }
+
+    fn starts(&mut self, state: &State, start: &Start) {
+        let node = start.on.first().and_then(|(node, _)| state.nodes.get(node));
+        let lane = node.and_then(|node| self.0.get_mut(&node.pool)).and_then(Option::as_mut);
+        if let (Some(lane), Some(job)) = (lane, state.jobs.get(&start.job)) {
+            lane.starts(&job.terms);
+        }
+    }
+}
+
+/// Checks that a job has the rights of the short lane that it takes by, and leaves the lane unprotected if it has none.
+fn check_lane(
+    state: &State,
+    job: &Job,
+    start: &Start,
+    lanes: &mut Lanes,
+    now: Timestamp,
+) -> Result<(), Dropped> {
+    let node = start.on.first().and_then(|(node, _)| state.nodes.get(node));
+    let pool = &node.ok_or(Dropped::NodeNotReady)?.pool;
+    let lane = lanes.of(state, pool, now);
+    let takes_by_it = start.takes.iter().any(|take| matches!(take.right, Right::Lane { .. }));
+    if takes_by_it && !lane.is_some_and(|lane| lane.gives_right() && Part::of(&job.terms) == Part::Lane) {
+        return Err(Dropped::NoLane);
+    }
+    let is_kept = lane.is_none_or(|lane| lane.lets(&job.terms));
+    if is_kept || lane::is_due(state, start.job, pool, now) { Ok(()) } else { Err(Dropped::LaneKept) }
+}
+
 /// Whether an attempt is one of those that the right is about.
 fn is_of_right(state: &State, job: &Job, take: &Take) -> bool {
     let Some(victim) = state.jobs.get(&take.attempt.job) else { return false };
@@ -190,6 +234,7 @@ fn is_of_right(state: &State, job: &Job, take: &Take) -> bool {
         Right::Turn => victim.budget == job.budget && victim.terms.turn > job.terms.turn,
         Right::Share { .. } => victim.budget != job.budget,
         Right::Claim { .. } => victim.terms.tier == Tier::Funded,
+        Right::Lane { .. } => victim.terms.tier == Tier::Funded && Part::of(&victim.terms) != Part::Lane,
     }
 }
 

@@ -306,6 +306,7 @@ fn taker_fact(state: &State, taker: &Taker) -> facts::Fact {
         Right::FreeTier => String::from("every funded job"),
         Right::Turn => String::from("its own budget, with an earlier turn"),
         Right::Claim { .. } => String::from("a job whose date has come"),
+        Right::Lane { .. } => String::from("short jobs, by the short lane"),
         Right::Share { mine, theirs } => {
             let (my, their) = words::uses(mine, theirs);
             let name = |used: &crate::decision::UseOf| crate::budget::label(state, used.budget);

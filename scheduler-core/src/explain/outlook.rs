@@ -9,6 +9,7 @@ use super::right::{Kept, Sight, Uses};
 use crate::decision::Right;
 use crate::id::{AttemptId, BudgetId, JobId, Name, NodeId, Slot};
 use crate::job::{Attempt, Job};
+use crate::lifecycle::lane::{Lane, Part, gpus};
 use crate::lifecycle::need::{Need, could_hold, is_of_type};
 use crate::lifecycle::place::protection;
 use crate::lifecycle::reserve::{self, Reserved, Stay};
@@ -27,6 +28,7 @@ pub(crate) struct Eyes<'a> {
     tier: Tier,
     turn: Turn,
     protection: Span,
+    part: Part,
     /// Itself, if it has a date: what is reserved for it is no bar to it.
     dated: Option<JobId>,
 }
@@ -40,6 +42,7 @@ impl<'a> Eyes<'a> {
             tier: job.terms.tier,
             turn: job.terms.turn,
             protection: protection(state, id, job),
+            part: Part::of(&job.terms),
             dated: state.dates.keys().any(|(of, _)| *of == id).then_some(id),
         }
     }
@@ -87,6 +90,8 @@ pub(crate) struct Outlook {
     pub is_contested: bool,
     /// The earliest moment at which enough nodes have enough GPUs that are not protected.
     pub unprotected_at: Option<Timestamp>,
+    /// The short lane, if the job would protect what longer ones leave to that.
+    pub lane: Option<Lane>,
     /// It would start now, if it were alone in line.
     pub fits_now: bool,
     /// Nodes that could hold a part of it and take none of its work: which, why, and how many of their GPUs of its type
@@ -126,12 +131,18 @@ impl Outlook {
     ) -> Self {
         let pool = uses.pool();
         let reserved = if state.dates.is_empty() { BTreeMap::new() } else { reserve::in_pool(state, pool) };
-        let look = Look { state, eyes, links, uses, now, known: RefCell::default(), reserved };
+        let lane = Lane::of(state, pool, now);
+        let has_right = |lane: &Lane| eyes.part == Part::Lane && lane.gives_right();
+        let by_lane =
+            lane.filter(has_right).map(|lane| Right::Lane { occupied: lane.occupied, part: lane.part });
+        let look = Look { state, eyes, links, uses, now, known: RefCell::default(), reserved, by_lane };
         let certain = match eyes.tier {
             Tier::Funded => Some(state.meta.settings.start_limit.plus(eyes.protection)),
             Tier::Free => None,
         };
-        let mut outlook = Self::default();
+        let own = gpus(eyes.class.shape);
+        let lane = lane.filter(|lane| !lane.lets_some(eyes.part, own));
+        let mut outlook = Self { lane, ..Self::default() };
         let mut ready: Vec<Timestamp> = Vec::new();
         let mut groups: BTreeMap<(&Name, &[Name]), u32> = BTreeMap::new();
         for (node_id, node) in
@@ -242,6 +253,8 @@ struct Look<'a> {
     /// By leaf and turn.
     known: RefCell<BTreeMap<(BudgetId, Turn), Sight>>,
     reserved: BTreeMap<NodeId, Reserved>,
+    /// The right by the short lane, if it has it.
+    by_lane: Option<Right>,
 }
 
 impl Look<'_> {
@@ -288,15 +301,19 @@ impl Look<'_> {
             (_, Tier::Funded) if !self.is_heard(attempt) => Seen::Kept(holder, Kept::Unheard),
             (Tier::Free, Tier::Funded) => Seen::May(holder, Right::FreeTier),
             (Tier::Funded, Tier::Funded) => {
-                let turn = self.state.jobs.get(&holder.job).map_or(Turn::Normal, |job| job.terms.turn);
-                let theirs = (attempt.budget, turn);
+                let job = self.state.jobs.get(&holder.job);
+                let theirs = (attempt.budget, job.map_or(Turn::Normal, |job| job.terms.turn));
+                let is_lane = job.is_some_and(|job| Part::of(&job.terms) == Part::Lane);
                 let mut known = self.known.borrow_mut();
                 let sight = known
                     .entry(theirs)
                     .or_insert_with(|| self.uses.sight((self.eyes.budget, self.eyes.turn), theirs));
                 match *sight {
                     Sight::May(right) => Seen::May(holder, right),
-                    Sight::Kept(kept) => Seen::Kept(holder, kept),
+                    Sight::Kept(kept) => match self.by_lane.filter(|_| !is_lane) {
+                        Some(right) => Seen::May(holder, right),
+                        None => Seen::Kept(holder, kept),
+                    },
                 }
             }
         }

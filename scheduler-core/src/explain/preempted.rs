@@ -86,6 +86,7 @@ pub(super) fn token(job: &Job, stop: &Stop) -> Option<Token> {
             Right::Turn => Token::PreemptedTurn,
             Right::Share { .. } => Token::PreemptedShare,
             Right::Claim { .. } => Token::PreemptedClaim,
+            Right::Lane { .. } => Token::PreemptedLane,
         },
         StopCause::Drain { cuts, .. } if cuts.is_zero() => Token::PreemptedDrain,
         StopCause::Drain { .. } => Token::PreemptedOperator,
@@ -191,14 +192,16 @@ impl Preempted {
                 "a minimum runtime, which is charged, up to {}: the free tier always gives way",
                 words::span(cap)
             )),
-            Right::Turn | Right::Share { .. } | Right::Claim { .. } if job.terms.min_runtime < cap => {
+            Right::Turn | Right::Share { .. } | Right::Claim { .. } | Right::Lane { .. }
+                if job.terms.min_runtime < cap =>
+            {
                 Some(format!(
                     "a longer minimum runtime than {}, up to {}: it waits longer for its GPUs",
                     words::span(job.terms.min_runtime),
                     words::span(cap)
                 ))
             }
-            Right::Turn | Right::Share { .. } | Right::Claim { .. } => {
+            Right::Turn | Right::Share { .. } | Right::Claim { .. } | Right::Lane { .. } => {
                 Some(String::from("a longer minimum runtime: no, it is at the cap"))
             }
         }

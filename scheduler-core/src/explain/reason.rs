@@ -91,6 +91,8 @@ tokens! {
     WaitingShape = "waiting.shape",
     /// What it could have is reserved for the date of another job.
     WaitingReserved = "waiting.reserved",
+    /// It would protect what longer jobs leave to the short lane.
+    WaitingLane = "waiting.lane",
     /// Free tier, nothing to spare.
     WaitingIdle = "waiting.idle",
     /// Placed: those who give way to it save and leave.
@@ -125,6 +127,8 @@ tokens! {
     PreemptedTurn = "preempted.turn",
     /// A job whose date has come takes its GPUs.
     PreemptedClaim = "preempted.claim",
+    /// A short job takes its GPUs, by the short lane.
+    PreemptedLane = "preempted.lane",
     /// The free tier makes way.
     PreemptedFree = "preempted.free",
     /// Its node is drained.

@@ -8,6 +8,7 @@ use crate::budget;
 use crate::decision::Right;
 use crate::id::{BudgetId, JobId, Label};
 use crate::job::{Attempt, Job};
+use crate::lifecycle::lane::{Lane, Part};
 use crate::lifecycle::need::could_hold;
 use crate::spec::Tier;
 use crate::state::State;
@@ -29,7 +30,7 @@ pub struct Taker {
 
 /// Returns who could take an attempt that is past its protection or in the free tier: sides whose use is below its own
 /// side's by the margin, the lowest first, whether they have jobs in line now or not; jobs of its own budget with an
-/// earlier turn; for the free tier, every funded job.
+/// earlier turn; short jobs, where there is a lane for them; for the free tier, every funded job.
 pub(super) fn takers(state: &State, job: &Job, attempt: &Attempt, now: Timestamp) -> Vec<Taker> {
     let waiting = waiting(state, attempt);
     let taker = |right, of: &mut dyn Iterator<Item = (JobId, &Job)>| {
@@ -57,6 +58,12 @@ pub(super) fn takers(state: &State, job: &Job, attempt: &Attempt, now: Timestamp
     for (right, side) in sides(state, attempt, now) {
         let below = waiting.iter().filter(|(leaf, _)| budget::path(state, **leaf).contains(&side));
         takers.push(taker(right, &mut below.flat_map(|(_, jobs)| jobs.iter().copied())));
+    }
+    let lane = Lane::of(state, &attempt.pool, now).filter(Lane::gives_right);
+    if let Some(lane) = lane.filter(|_| Part::of(&job.terms) != Part::Lane) {
+        let right = Right::Lane { occupied: lane.occupied, part: lane.part };
+        let mut short = all().filter(|(_, other)| Part::of(&other.terms) == Part::Lane);
+        takers.push(taker(right, &mut short));
     }
     takers
 }

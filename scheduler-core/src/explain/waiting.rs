@@ -54,6 +54,7 @@ pub(crate) fn reasons(state: &State, queued: &Queued<'_>, outlook: &Outlook) -> 
         }
         return reasons;
     }
+    reasons.extend(lane(state, outlook));
     reasons.extend(shape(queued.job, outlook));
     reasons.extend(reserved(state, outlook));
     reasons.extend(supply(state, queued.job, outlook));
@@ -97,6 +98,18 @@ fn shape(job: &Job, outlook: &Outlook) -> Option<Reason> {
         (some, nodes) => format!("{idle} {are} idle, but {some} of {nodes} nodes have {wanted} of them"),
     };
     Some(Reason::new(Token::WaitingShape, Who::You, text))
+}
+
+/// Returns why the short lane keeps it from starting.
+fn lane(state: &State, outlook: &Outlook) -> Option<Reason> {
+    let lane = outlook.lane?;
+    let percent = words::percent(state.meta.settings.short_lane_ppm);
+    let text = format!(
+        "longer jobs leave {percent} of the GPUs unprotected for short ones: {} of {} that may be are protected, and it \
+         would be too many",
+        lane.protected, lane.rest
+    );
+    Some(Reason::new(Token::WaitingLane, Who::Nobody, text))
 }
 
 /// Returns for whose date what it could have is reserved.

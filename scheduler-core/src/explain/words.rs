@@ -46,6 +46,15 @@ pub(super) fn gpus(count: u32) -> String {
     format!("{count} {}", if count == 1 { "GPU" } else { "GPUs" })
 }
 
+/// Returns parts per million in percent, with as many decimals as they have.
+pub(super) fn percent(ppm: u32) -> String {
+    let part = format!("{:04}", ppm % 10_000);
+    match part.trim_end_matches('0') {
+        "" => format!("{} %", ppm / 10_000),
+        part => format!("{}.{part} %", ppm / 10_000),
+    }
+}
+
 /// Returns two uses with as many decimals as tell them apart, at most six.
 pub(super) fn uses(one: &UseOf, other: &UseOf) -> (String, String) {
     let text = |used: &UseOf, digits: u32| match used.ppm() {
@@ -68,6 +77,10 @@ pub(super) fn right(state: &State, right: &Right) -> String {
         Right::Claim { date, .. } => {
             format!("it was past its protection, on a node of the date {date}, which had come")
         }
+        Right::Lane { occupied, part } => format!(
+            "it was past its protection, and the other is short: short jobs had {occupied} of the {} of their lane",
+            gpus(*part)
+        ),
         Right::Share { mine, theirs } => {
             let (my, their) = uses(mine, theirs);
             let name = |used: &UseOf| budget::label(state, used.budget);
@@ -159,6 +172,7 @@ mod tests {
     fn gpu_time_is_told_in_hours() {
         assert_eq!(gpu_time(GpuMillis::new(590_000 * 128)), "20.97 GPU-h");
         assert_eq!(charged(ChargeMillis::new(3_600_000_000)), "1.00 GPU-h");
+        assert_eq!([100_000, 125_000, 1].map(percent), ["10 %", "12.5 %", "0.0001 %"]);
         assert_eq!((gpus(1), gpus(8)), ("1 GPU".to_string(), "8 GPUs".to_string()));
     }
 }

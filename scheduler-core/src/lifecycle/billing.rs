@@ -94,6 +94,7 @@ fn cause(job: &Job, stop: &Stop) -> Option<BillCause> {
             Right::Turn => BillCause::Turn,
             Right::Share { .. } => BillCause::Share,
             Right::Claim { .. } => BillCause::Claim,
+            Right::Lane { .. } => BillCause::Lane,
         }),
         StopCause::Drain { cuts, .. } if cuts.is_zero() => Some(BillCause::Drain),
         StopCause::Drain { .. } => Some(BillCause::Operator),

@@ -22,6 +22,7 @@ pub mod forget;
 pub mod freed;
 pub mod go;
 pub mod gpu;
+pub mod lane;
 pub mod leaving;
 pub mod need;
 pub mod phase;

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::idle::Ask as Asked;
-use super::round::{Owner, Stock, has_windows, pools};
+use super::round::{Stock, has_windows, pools};
 use super::{Class, Line, Links};
 use crate::id::{JobId, Name};
 use crate::job::Job;
@@ -49,19 +49,17 @@ impl<'a> Alone<'a> {
         let latest_go = self.now.plus(self.state.meta.settings.longest_grace());
         self.stocks.iter_mut().any(|(pool, stock)| {
             let mut line = Line::new(&view, pool, job.terms.tier, self.now);
-            if line.head().is_none() {
-                return false;
-            }
+            let Some(ask) = line.head().filter(|ask| stock.leaves_lane(ask, self.now)) else { return false };
             let may_wait = job.terms.tier == Tier::Funded;
             stock.idle.find(&asked).is_some()
-                || may_wait && stock.could_take(&mut line, &Asked { latest_go, ..asked }, number, job)
+                || may_wait && stock.could_take(&mut line, &Asked { latest_go, ..asked }, number, ask.job)
         })
     }
 }
 
 impl Stock<'_> {
     fn could_take(&mut self, line: &mut Line<'_>, asked: &Asked<'_>, class: usize, job: &Job) -> bool {
-        let owner = Owner { budget: job.budget, turn: job.terms.turn };
+        let owner = self.owner(job);
         self.taking(line, asked, class, owner).is_some()
     }
 }

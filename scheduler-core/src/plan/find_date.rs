@@ -17,6 +17,7 @@ use crate::decision::{Basis, Price, Start, UseOf};
 use crate::id::{AttemptId, JobId, Name, NodeId, Slot};
 use crate::job::Job;
 use crate::lifecycle::dates::no_good;
+use crate::lifecycle::lane::{Lane, Part, gpus};
 use crate::lifecycle::leaving;
 use crate::lifecycle::need::{Need, attempts_on, could_hold, is_of_type, need, rate};
 use crate::lifecycle::reserve::{self, Reserved, Stay, both, certain, claimed_until};
@@ -138,9 +139,10 @@ impl<'r, 'a> Seeker<'r, 'a> {
             self.spot(line, &mut judge, (wish, shape), (*id, node), reserved)
         });
         let spots: Vec<Spot<'a>> = spots.collect();
+        let from = lane_from(self.state, wish, &self.decided_ends(wish.pool), self.now);
         let at = match wanted {
-            1 => self.earliest(wish, spots.iter().collect(), wanted),
-            _ => self.earliest_within(wish, &spots, wanted, shape.within.unwrap_or(0)),
+            1 => self.earliest(wish, spots.iter().collect(), (wanted, from)),
+            _ => self.earliest_within(wish, &spots, (wanted, from), shape.within.unwrap_or(0)),
         }?;
         let until = claimed_until(self.state, wish.id, wish.job, at);
         let free = |spot: &&Spot<'a>| spot.at <= at && no_good(spot.node, at, until).is_none();
@@ -229,11 +231,29 @@ impl<'r, 'a> Seeker<'r, 'a> {
         certain(self.state, start.job, job).map_or(Timestamp::ZERO, |certain| latest_go.plus(certain))
     }
 
-    /// Returns the earliest time at which enough nodes are free.
-    fn earliest(&self, wish: &Wish<'a>, mut spots: Vec<&Spot<'a>>, wanted: usize) -> Option<Timestamp> {
+    /// Returns when those that were decided to start in a pool are past their protection at the latest.
+    fn decided_ends(&self, pool: &Name) -> Vec<(&'a Job, Timestamp)> {
+        let is_here = |start: &&Start| {
+            let node = start.on.first().and_then(|(node, _)| self.state.nodes.get(node));
+            node.is_some_and(|node| node.pool == *pool)
+        };
+        let ends = self.decided.iter().filter(is_here).filter_map(|start| {
+            let job = self.state.jobs.get(&start.job)?;
+            Some((job, self.over_by(start, job)))
+        });
+        ends.collect()
+    }
+
+    /// Returns the earliest time, not before one, at which enough nodes are free.
+    fn earliest(
+        &self,
+        wish: &Wish<'a>,
+        mut spots: Vec<&Spot<'a>>,
+        (wanted, from): (usize, Timestamp),
+    ) -> Option<Timestamp> {
         spots.sort_by_key(|spot| (spot.at, spot.id));
         loop {
-            let at = spots.get(wanted - 1)?.at;
+            let at = spots.get(wanted - 1)?.at.max(from);
             let until = claimed_until(self.state, wish.id, wish.job, at);
             let before = spots.len();
             // A drain to come closes a node for what would not be over by then.
@@ -249,7 +269,7 @@ impl<'r, 'a> Seeker<'r, 'a> {
         &self,
         wish: &Wish<'a>,
         spots: &[Spot<'a>],
-        wanted: usize,
+        wanted: (usize, Timestamp),
         level: u8,
     ) -> Option<Timestamp> {
         let mut groups: BTreeMap<(&Name, &[Name]), Vec<&Spot<'a>>> = BTreeMap::new();
@@ -332,6 +352,28 @@ const NOBODY: AttemptId = AttemptId { job: JobId::new(0), no: crate::id::Attempt
 
 fn of(start: &Start) -> AttemptId {
     AttemptId { job: start.job, no: start.attempt }
+}
+
+/// Returns from when on a job that starts leaves the short lane unprotected, by all that is protected now: at the
+/// latest that is when all of it has ended.
+fn lane_from(state: &State, wish: &Wish<'_>, decided: &[(&Job, Timestamp)], now: Timestamp) -> Timestamp {
+    let Some(lane) = Lane::of(state, wish.pool, now) else { return now };
+    let is_longer = |job: &Job| Part::of(&job.terms) == Part::Longer;
+    let live =
+        state.attempts.iter().filter(|(_, attempt)| attempt.pool == *wish.pool && !attempt.is_leaving());
+    let live = live.filter_map(|(id, attempt)| Some((state.jobs.get(&id.job)?, reserve::over_by(attempt))));
+    let all = live.chain(decided.iter().copied()).filter(|(job, until)| is_longer(job) && now < *until);
+    let mut ends: Vec<(Timestamp, u32)> = all.map(|(job, until)| (until, gpus(&job.terms.shape))).collect();
+    ends.sort_unstable();
+    let protected = ends.iter().fold(0_u32, |sum, (_, gpus)| sum.saturating_add(*gpus));
+    let (mut lane, mut from) = (Lane { protected, ..lane }, now);
+    for (until, gpus) in ends {
+        if lane.lets(&wish.job.terms) {
+            break;
+        }
+        (from, lane.protected) = (until, lane.protected.saturating_sub(gpus));
+    }
+    from
 }
 
 /// A GPU that is reserved by earlier dates is free after the protection of their jobs.

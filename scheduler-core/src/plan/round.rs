@@ -14,6 +14,7 @@ use crate::date::Date;
 use crate::decision::{DateStep, Dated, Plan, Start, Take};
 use crate::id::{BudgetId, JobId, Name, NodeId, Term};
 use crate::job::Job;
+use crate::lifecycle::lane::{Lane, Part};
 use crate::lifecycle::need::rate;
 use crate::lifecycle::place::protection;
 use crate::lifecycle::reserve::certain;
@@ -112,6 +113,8 @@ impl Failed {
 pub(super) struct Owner {
     pub(super) budget: BudgetId,
     pub(super) turn: Turn,
+    /// The short lane, if it gives the job a right.
+    pub(super) lane: Option<Lane>,
 }
 
 /// What was found for jobs that ask for the same.
@@ -131,6 +134,8 @@ pub(super) struct Stock<'a> {
     pub(super) rights: Option<(Owner, Rights)>,
     /// What nodes would cost.
     offers: BTreeMap<Sought, Offers>,
+    /// The short lane, if there is one, with what this round decided.
+    lane: Option<Lane>,
     /// The jobs that have a date here.
     pub(super) dated: BTreeMap<JobId, Standing>,
 }
@@ -232,9 +237,12 @@ impl<'a> Round<'a> {
         stock: &mut Stock<'a>,
         failed: &mut Failed,
     ) -> bool {
+        if !stock.leaves_lane(ask, self.now) {
+            return false;
+        }
         let certain = self.certain(ask);
         let kind = Kind { class: ask.class, certain };
-        let owner = Owner { budget: ask.job.budget, turn: ask.job.terms.turn };
+        let owner = stock.owner(ask.job);
         let may_wait = ask.job.terms.tier == Tier::Funded;
         // What is reserved for it makes it unlike others.
         let is_dated = stock.dated.contains_key(&ask.id);
@@ -316,6 +324,9 @@ impl<'a> Round<'a> {
             Some(rate(&job.terms.shape, node).get())
         });
         let rate = MilliGpus::new(rate.sum());
+        if let Some(lane) = &mut stock.lane {
+            lane.starts(&job.terms);
+        }
         self.started.insert(id);
         self.decisions.push(Start { job: id, attempt: job.next_attempt, on, takes, why });
         rate
@@ -339,7 +350,20 @@ impl<'a> Stock<'a> {
             (*job, Standing { date, nodes: promise.on.iter().map(|(node, _)| *node).collect() })
         });
         let dated = dated.collect();
-        Self { pool, idle, victims, rights: None, offers: BTreeMap::new(), dated }
+        let lane = Lane::of(state, pool, now);
+        Self { pool, idle, victims, rights: None, offers: BTreeMap::new(), lane, dated }
+    }
+
+    /// Returns whose a job is, as far as its rights depend on it.
+    pub(super) fn owner(&self, job: &Job) -> Owner {
+        let lane = self.lane.filter(|lane| lane.gives_right() && Part::of(&job.terms) == Part::Lane);
+        Owner { budget: job.budget, turn: job.terms.turn, lane }
+    }
+
+    /// Whether a job may start, as far as the short lane is concerned: it leaves that unprotected, or its date has come.
+    pub(super) fn leaves_lane(&self, ask: &Ask<'_>, now: Timestamp) -> bool {
+        let is_due = || self.date_of(ask.id).is_some_and(|date| date.at <= now);
+        self.lane.is_none_or(|lane| lane.lets(&ask.job.terms)) || is_due()
     }
 
     /// Returns the date that a job had before this round.
@@ -363,11 +387,13 @@ impl<'a> Stock<'a> {
     /// Whether neither the head nor anybody after it in its budget can start: there is nothing that it could have, and
     /// with a later turn nobody has more rights.
     fn has_nothing_for(&self, ask: &Ask<'_>) -> bool {
-        let owner = Owner { budget: ask.job.budget, turn: ask.job.terms.turn };
+        let owner = self.owner(ask.job);
         let has_no_rights = |(of, rights): &(Owner, Rights)| *of == owner && rights.is_empty();
         ask.job.terms.tier == Tier::Funded
             && self.idle.total() == 0
             && self.idle.coming() == 0
+            // Short jobs after it may have more.
+            && !self.lane.is_some_and(|lane| lane.gives_right())
             && self.rights.as_ref().is_some_and(has_no_rights)
     }
 
@@ -381,7 +407,7 @@ impl<'a> Stock<'a> {
         owner: Owner,
     ) -> Option<Taking> {
         if self.rights.as_ref().is_none_or(|(of, _)| *of != owner) {
-            let rights = self.victims.rights(line, &self.idle, (owner.budget, owner.turn));
+            let rights = self.victims.rights(line, &self.idle, owner);
             self.rights = Some((owner, rights));
         }
         let (_, rights) = self.rights.as_ref()?;

@@ -7,11 +7,13 @@ use core::cmp::Ordering;
 
 use super::idle::{Idle, held_by, is_heard};
 use super::price::{Cost, price};
+use super::round::Owner;
 use super::{Line, Links};
 use crate::budget::DEPTH_MAX;
 use crate::decision::{Price, Right, UseOf};
 use crate::id::{AttemptId, BudgetId, Name, NodeId, Slot};
 use crate::job::{Attempt, Job};
+use crate::lifecycle::lane::Part;
 use crate::lifecycle::need::{Need, need};
 use crate::spec::{Tier, Turn};
 use crate::state::State;
@@ -24,6 +26,8 @@ pub(super) struct Victim<'a> {
     /// None if it is only decided.
     pub attempt: Option<&'a Attempt>,
     pub turn: Turn,
+    /// Whether it is one of those that the short lane is for.
+    is_lane: bool,
     pub price: Price,
     pub cost: Cost,
     /// All its GPUs.
@@ -83,8 +87,11 @@ pub(super) struct Victims<'a> {
 /// What one job may take, by the numbers of this moment.
 #[derive(Debug, Default)]
 pub(super) struct Rights {
-    /// By leaf and tier.
-    groups: Vec<Option<(Right, UseOf)>>,
+    /// By leaf and tier: the right, but for the turn and the lane, and the use.
+    groups: Vec<Option<(Option<Right>, UseOf)>>,
+    /// The right by the short lane, if there is one.
+    lane: Option<Right>,
+    turn: Turn,
     /// By victim: its leaf's place in order of preference, those of equal use in one; none if it may not be taken.
     ranks: Vec<Option<u32>>,
     /// By node: how many GPUs there are if everybody leaves whom it may take.
@@ -148,7 +155,8 @@ impl<'a> Victims<'a> {
                 all.groups.len() - 1
             });
             let attempt = Some(attempt);
-            all.push(Victim { id: *id, attempt, turn: job.terms.turn, price, cost, gpus, on, group });
+            let (turn, is_lane) = (job.terms.turn, Part::of(&job.terms) == Part::Lane);
+            all.push(Victim { id: *id, attempt, turn, is_lane, price, cost, gpus, on, group });
         }
         all
     }
@@ -171,7 +179,7 @@ impl<'a> Victims<'a> {
             let gpus = on.iter().map(|held| held.slots.len()).sum::<usize>();
             let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
             let turn = job.terms.turn;
-            all.push(Victim { id, attempt: None, turn, price, cost, gpus, on, group: 0 });
+            all.push(Victim { id, attempt: None, turn, is_lane: false, price, cost, gpus, on, group: 0 });
         }
         all
     }
@@ -208,18 +216,22 @@ impl<'a> Victims<'a> {
 
     /// Returns by which of `rights` an attempt may be taken, if by one.
     pub(super) fn right(&self, rights: &Rights, victim: usize) -> Option<Right> {
-        rights.groups.get(self.list[victim].group).copied().flatten().map(|(right, _)| right)
+        let victim = &self.list[victim];
+        let (right, _) = rights.groups.get(victim.group).copied().flatten()?;
+        victim.gives(right, rights.lane, rights.turn)
     }
 
     /// Returns what the head of `line`, of `leaf` and with `turn`, may take: the free tier always; of its own budget
-    /// what has a later turn; of another one what is on a side whose use is above its own side's by the margin.
+    /// what has a later turn; of another one what is on a side whose use is above its own side's by the margin. By the
+    /// short lane everything.
     pub(super) fn rights(
         &mut self,
         line: &mut Line<'_>,
         idle: &Idle<'_>,
-        (leaf, turn): (BudgetId, Turn),
+        Owner { budget: leaf, turn, lane }: Owner,
     ) -> Rights {
         let mut sides: BTreeMap<BudgetId, Option<Right>> = BTreeMap::new();
+        let lane = lane.map(|lane| Right::Lane { occupied: lane.occupied, part: lane.part });
         let mut groups = Vec::with_capacity(self.groups.len());
         for group in &self.groups {
             let right = match group.tier {
@@ -228,11 +240,11 @@ impl<'a> Victims<'a> {
                 Tier::Funded => line.right_to(&group.path, &mut sides),
             };
             let is_left = |victim: &usize| {
-                !self.is_taken[*victim] && (right != Some(Right::Turn) || self.list[*victim].turn > turn)
+                !self.is_taken[*victim] && self.list[*victim].gives(right, lane, turn).is_some()
             };
-            let right = right.filter(|_| group.members.iter().any(is_left));
+            let has_any = (right.is_some() || lane.is_some()) && group.members.iter().any(is_left);
             let free_use = &mut self.free_use;
-            groups.push(right.map(|right| match group.tier {
+            groups.push(has_any.then(|| match group.tier {
                 Tier::Funded => (right, line.used(group.leaf)),
                 Tier::Free => {
                     (right, *free_use.entry(group.leaf).or_insert_with(|| line.used_free(group.leaf)))
@@ -242,8 +254,9 @@ impl<'a> Victims<'a> {
         if groups.iter().all(Option::is_none) {
             return Rights::default();
         }
-        let ranks = self.ranks(&groups, turn);
-        self.rights_of(groups, ranks, idle)
+        let mut rights = Rights { groups, lane, turn, ..Rights::default() };
+        rights.ranks = self.ranks(&rights);
+        self.with_room(rights, idle)
     }
 
     /// Returns what a job whose date has come may take: on the nodes of its date everything that nobody protects.
@@ -260,15 +273,16 @@ impl<'a> Victims<'a> {
                 Tier::Free => (Right::FreeTier, line.used_free(group.leaf)),
                 Tier::Funded => (claim, line.used(group.leaf)),
             };
-            groups.push(Some((right, used)));
+            groups.push(Some((Some(right), used)));
         }
-        let mut ranks = self.ranks(&groups, Turn::First);
-        for (victim, rank) in self.list.iter().zip(&mut ranks) {
+        let mut rights = Rights { groups, ..Rights::default() };
+        rights.ranks = self.ranks(&rights);
+        for (victim, rank) in self.list.iter().zip(&mut rights.ranks) {
             if !victim.on.iter().any(|held| nodes.contains(&held.node)) {
                 *rank = None;
             }
         }
-        self.rights_of(groups, ranks, idle)
+        self.with_room(rights, idle)
     }
 
     /// Returns what a job may take that looks ahead: everything here, those of the highest use first among equals.
@@ -283,25 +297,21 @@ impl<'a> Victims<'a> {
             }
             ranks[*victim] = Some(rank);
         }
-        self.rights_of(Vec::new(), ranks, idle)
+        self.with_room(Rights { ranks, ..Rights::default() }, idle)
     }
 
-    fn rights_of(
-        &self,
-        groups: Vec<Option<(Right, UseOf)>>,
-        ranks: Vec<Option<u32>>,
-        idle: &Idle<'_>,
-    ) -> Rights {
+    fn with_room(&self, mut rights: Rights, idle: &Idle<'_>) -> Rights {
         let mut could_have: Vec<usize> = idle.nodes.iter().map(super::idle::Spare::open).collect();
-        for (victim, _) in self.list.iter().zip(&ranks).filter(|(_, rank)| rank.is_some()) {
+        for (victim, _) in self.list.iter().zip(&rights.ranks).filter(|(_, rank)| rank.is_some()) {
             victim.on.iter().for_each(|held| could_have[held.at] += held.slots.len());
         }
-        Rights { groups, ranks, could_have }
+        rights.could_have = could_have;
+        rights
     }
 
-    fn ranks(&self, groups: &[Option<(Right, UseOf)>], turn: Turn) -> Vec<Option<u32>> {
-        let with_right = groups.iter().enumerate().filter_map(|(at, group)| Some((at, (*group)?)));
-        let mut ordered: Vec<(usize, (Right, UseOf))> = with_right.collect();
+    fn ranks(&self, rights: &Rights) -> Vec<Option<u32>> {
+        let with_right = rights.groups.iter().enumerate().filter_map(|(at, group)| Some((at, (*group)?)));
+        let mut ordered: Vec<(usize, (Option<Right>, UseOf))> = with_right.collect();
         ordered.sort_by(|(_, (_, a)), (_, (_, b))| b.cmp_use(a));
         let mut ranks = vec![None; self.list.len()];
         let mut rank = 0;
@@ -312,7 +322,7 @@ impl<'a> Victims<'a> {
             }
             before = Some(used);
             for victim in &self.groups[group].members {
-                let may = right != Right::Turn || self.list[*victim].turn > turn;
+                let may = self.list[*victim].gives(right, rights.lane, rights.turn).is_some();
                 ranks[*victim] = (may && !self.is_taken[*victim]).then_some(rank);
             }
         }
@@ -328,6 +338,15 @@ impl<'a> Victims<'a> {
                 idle.gives_way(held.node, &held.slots, held.gives);
             }
         }
+    }
+}
+
+impl Victim<'_> {
+    /// Returns by which right it gives way, if its budget does by one: of the taker's own with a later turn alone; and
+    /// the jobs of the short lane leave one another alone.
+    fn gives(&self, of_budget: Option<Right>, lane: Option<Right>, turn: Turn) -> Option<Right> {
+        let right = of_budget.filter(|right| *right != Right::Turn || self.turn > turn);
+        right.or_else(|| lane.filter(|_| !self.is_lane))
     }
 }
 

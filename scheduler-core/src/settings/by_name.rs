@@ -117,6 +117,7 @@ fn count<'a>(settings: &'a mut Settings, key: &str) -> Option<(&'a mut u32, Rang
         "curve_points_max" => Some((&mut settings.curve_points_max, 1_000..=u32::MAX)),
         "margin_ppm" => Some((&mut settings.margin_ppm, 0..=1_000_000)),
         "barren_max" => Some((&mut settings.barren_max, 1..=100)),
+        "short_lane_ppm" => Some((&mut settings.short_lane_ppm, 0..=1_000_000)),
         "more_dates_ppm" => Some((&mut settings.more_dates_ppm, 0..=1_000_000)),
         _ => None,
     }
@@ -184,6 +185,7 @@ mod tests {
             ("recheck", 49),
             ("dates", 2),
             ("more_dates_ppm", 1_000_001),
+            ("short_lane_ppm", 1_000_001),
         ];
         for (key, value) in refused {
             assert!(set(&mut settings, key, value).is_err(), "{key} {value}");

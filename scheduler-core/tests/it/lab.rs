@@ -10,6 +10,7 @@
 //! runs 3.1 a/b 2x8 n1,n2 0-7 for=2h      a gang
 //! job 7 a/b 4 [free] [first|last] [min=2h] [type=h100] [pool=cluster]
 //!      [cpus=8] [failed=n1]
+//!      [limit=20m]                                      the time limit
 //!      [type=h100,a100] [within=1] [exclude=n1,n2]      types in order of preference; topology; nodes to keep away from
 //! job 7 a/b 2x8 [ran=n2,n1]              a gang, and where it ran before, by rank
 //! ```
@@ -264,7 +265,7 @@ impl Lab {
                 () if is_free => Span::ZERO,
                 () => value(words, "min").map_or(Span::from_hours(1), hours),
             },
-            time_limit: None,
+            time_limit: value(words, "limit").map(hours),
             resumable: !words.contains(&"once"),
             resumable_source: TermSource::Submission,
             grace: Span::from_secs(30),

@@ -6,6 +6,7 @@ mod cluster_time;
 mod dates;
 mod explained;
 mod lab;
+mod lane;
 mod leader;
 mod leading;
 mod lessons;

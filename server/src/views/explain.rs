@@ -101,7 +101,7 @@ pub fn victim(state: &State, attempt: AttemptId, right: &Right, price: &Price, g
     let job = state.jobs.get(&attempt.job);
     let (mine, theirs) = match right {
         Right::Share { mine, theirs } => (Some(use_view(state, mine)), Some(use_view(state, theirs))),
-        Right::FreeTier | Right::Turn | Right::Claim { .. } => (None, None),
+        Right::FreeTier | Right::Turn | Right::Claim { .. } | Right::Lane { .. } => (None, None),
     };
     v1::VictimView {
         attempt: attempt.to_string(),
@@ -135,7 +135,7 @@ fn cost_now(cost: &Cost) -> v1::CostNow {
 fn taker_view(state: &State, taker: &Taker) -> v1::TakerView {
     let (mine, theirs) = match &taker.right {
         Right::Share { mine, theirs } => (Some(use_view(state, theirs)), Some(use_view(state, mine))),
-        Right::FreeTier | Right::Turn | Right::Claim { .. } => (None, None),
+        Right::FreeTier | Right::Turn | Right::Claim { .. } | Right::Lane { .. } => (None, None),
     };
     v1::TakerView {
         right: words::right(&taker.right).to_owned(),

@@ -79,6 +79,7 @@ pub fn right(right: &Right) -> &'static str {
         Right::Turn => "turn",
         Right::Share { .. } => "share",
         Right::Claim { .. } => "claim",
+        Right::Lane { .. } => "lane",
     }
 }
 
@@ -100,6 +101,7 @@ pub fn bill_cause(cause: BillCause) -> &'static str {
         BillCause::Turn => "turn",
         BillCause::FreeTier => "free-tier",
         BillCause::Claim => "claim",
+        BillCause::Lane => "lane",
         BillCause::Drain => "drain",
         BillCause::Operator => "operator",
     }

@@ -327,6 +327,7 @@ const fn cause(right: Right) -> Cause {
         Right::Turn => Cause::Turn,
         Right::Share { .. } => Cause::Share,
         Right::Claim { .. } => Cause::Claim,
+        Right::Lane { .. } => Cause::Lane,
     }
 }
 

@@ -8,15 +8,12 @@ use crate::budget;
 use crate::command::{Code, Rejection};
 use crate::id::BudgetId;
 use crate::job::Terms;
+use crate::lifecycle::lane::is_short;
 use crate::settings::Settings;
 use crate::spec::{Request, TermSource, Tier, Turn};
 use crate::state::State;
 use crate::unit::Span;
 
-/// Jobs with at most this minimum runtime and [`SHORT_LIMIT`] go first among those of their budget.
-const SHORT_MINIMUM: Span = Span::from_mins(15);
-/// The longest time limit of a short job.
-const SHORT_LIMIT: Span = Span::from_mins(30);
 /// The notice signal where the job names none: USR1.
 const SIGNAL: u8 = 10;
 /// Signals that a process can have: 1 to 64; KILL and STOP cannot be caught, so they announce nothing.
@@ -70,10 +67,7 @@ fn pick<T>(said: Option<T>, default: Option<T>) -> Option<(T, TermSource)> {
 
 /// Work that debugs something is over soon; it need not wait behind its own budget's long jobs.
 fn usual_turn(min_runtime: Span, time_limit: Option<Span>) -> Turn {
-    match time_limit {
-        Some(limit) if limit <= SHORT_LIMIT && min_runtime <= SHORT_MINIMUM => Turn::First,
-        Some(_) | None => Turn::Normal,
-    }
+    if is_short(min_runtime, time_limit) { Turn::First } else { Turn::Normal }
 }
 
 fn no_tier(settings: &Settings) -> Rejection {

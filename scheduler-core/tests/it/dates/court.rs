@@ -8,7 +8,7 @@ use scheduler_core::apply::next_change;
 use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{ApplyBudgets, Cancel, Command, DrainNode, JobWord, NodeWord, Outcome};
 use scheduler_core::date::How;
-use scheduler_core::decision::Plan;
+use scheduler_core::decision::{Plan, Right, Take};
 use scheduler_core::explain::place_within;
 use scheduler_core::id::{AttemptId, DecisionId, JobId, Name, NodeId};
 use scheduler_core::job::Exit;
@@ -56,6 +56,7 @@ pub struct Tally {
     pub firsts: u32,
     pub backfills: u32,
     pub chained: u32,
+    pub by_lane: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -93,9 +94,10 @@ fn settings(recheck: Span) -> Settings {
 }
 
 impl Court {
-    pub fn new(seed: u64, is_rough: bool) -> Self {
+    pub fn new(seed: u64, is_rough: bool, short_lane_ppm: u32) -> Self {
         let mut random = Random::new(seed);
-        let mut world = World::with(settings(Span::from_mins(15)));
+        let settings = Settings { short_lane_ppm, ..settings(Span::from_mins(15)) };
+        let mut world = World::with(settings);
         let leaves = tree(&mut world, &mut random);
         let gpus = *random.pick(&[2, 4, 8]);
         let count = 1 + random.below(4);
@@ -210,6 +212,10 @@ impl Court {
         asked.shape.cpus = self.random.one_in(8).then_some(8);
         asked.budget.clone_from(self.random.pick(&self.leaves));
         asked.min_runtime = Some(Span::from_mins(mins));
+        if self.world.state.meta.settings.short_lane_ppm > 0 && self.random.one_in(2) {
+            asked.min_runtime = Some(Span::from_mins(1 + mins % 15));
+            asked.time_limit = Some(Span::from_mins(30));
+        }
         asked.resumable = Some(!self.random.one_in(5));
         asked.grace = Some(Span::from_secs(self.random.below(121)));
         asked.turn = *self.random.pick(&[None, None, None, Some(Turn::First), Some(Turn::Last)]);
@@ -286,6 +292,8 @@ impl Court {
             self.note_backfill(start);
             self.tally.starts += 1;
             self.tally.claims += u32::from(dated && !start.takes.is_empty());
+            let by_lane = |take: &Take| matches!(take.right, Right::Lane { .. });
+            self.tally.by_lane += u32::from(start.takes.iter().any(by_lane));
         }
         match self.world.must(REPLICA, Command::Adopt(made.clone())) {
             Outcome::Adopted { dropped, .. } => {
@@ -333,7 +341,8 @@ impl Court {
                 self.once(id, 1, Span::from_millis(soon), Event::Started);
             } else if attempt.started_at.is_some() {
                 let lasts = *self.random.pick(&[60, 600, 7_200, 30_000, 90_000, 1_000_000]);
-                let lasts = Span::from_secs(self.random.below(lasts));
+                let limit = self.world.job(id.job).terms.time_limit.unwrap_or(Span::MAX);
+                let lasts = Span::from_secs(self.random.below(lasts)).min(limit);
                 self.once(id, 2, lasts, Event::Ends);
             }
         }

@@ -63,6 +63,7 @@ fn takers(lab: &State) -> Vec<String> {
             Right::FreeTier => "free tier".to_owned(),
             Right::Turn => "turn".to_owned(),
             Right::Claim { .. } => "claim".to_owned(),
+            Right::Lane { .. } => "lane".to_owned(),
             Right::Share { mine, theirs } => format!("{} < {}", mine.budget, theirs.budget),
         };
         let waiting: Vec<String> = taker.waiting.iter().map(|(id, _)| id.to_string()).collect();

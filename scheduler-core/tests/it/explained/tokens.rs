@@ -45,6 +45,7 @@ fn stops() -> Vec<StopCause> {
         taken(Right::FreeTier),
         taken(Right::Turn),
         taken(Right::Claim { date: DecisionId { index: LogIndex::new(4), n: 1 }, at: NOW }),
+        taken(Right::Lane { occupied: 1, part: 2 }),
         taken(Right::Share { mine: side(1), theirs: side(2) }),
         StopCause::Drain { who: who.clone(), reason: reason.clone(), cuts: Span::ZERO },
         StopCause::Drain { who: who.clone(), reason: reason.clone(), cuts: Span::from_mins(9) },
@@ -191,6 +192,9 @@ fn waits_in_every_way(met: &mut Met) {
     crate::dates::issue(&mut dated);
     met.job(&dated, ONE, Stage::Waiting);
     met.job(&dated, JobId::new(2), Stage::Waiting);
+    let mut lane = state("node n1 4 h100\nbudget a 100\nruns 9.1 a 2 n1 0-1 for=1h min=2h\njob 1 a 1");
+    lane.meta.settings.short_lane_ppm = 500_000;
+    met.job(&lane, ONE, Stage::Waiting);
     let mut safe = state(all[0]);
     safe.meta.safe_mode =
         Some(SafeMode { since: NOW, index: LogIndex::new(4), what: "a law was broken".to_owned() });

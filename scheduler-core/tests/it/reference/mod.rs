@@ -2,6 +2,7 @@
 //! everything again before each decision: no index, nothing kept.
 
 mod gangs;
+pub mod lane;
 pub mod laws;
 mod room;
 
@@ -121,6 +122,9 @@ impl Naive {
 
     fn try_start(&mut self, id: JobId, pool: &Name) {
         let job = self.state.jobs.get(&id).expect("it was just found").clone();
+        if !self.leaves_lane(id, &job, pool) {
+            return;
+        }
         let found = self.idle(id, &job, pool).map(|on| (on, Vec::new())).or_else(|| match job.terms.tier {
             Tier::Free => None,
             Tier::Funded if job.terms.shape.nodes == 1 => self.cheapest(id, &job, pool),
@@ -316,6 +320,7 @@ impl Naive {
         assert_ne!(victim.job, id, "a job that waits does not run");
         match attempt.tier {
             Tier::Free => true,
+            Tier::Funded if self.has_lane(job, pool) && !lane::is_lane(theirs) => true,
             Tier::Funded if attempt.budget == job.budget => theirs.terms.turn > job.terms.turn,
             Tier::Funded => self.is_below(job.budget, attempt.budget, pool),
         }

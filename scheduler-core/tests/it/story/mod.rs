@@ -3,9 +3,10 @@
 //!
 //! ```text
 //! budget a/b 50                       percent of its parent; they come first
-//! window 24h | margin 2 | dates off   settings; before everything else
+//! window 24h | margin 2 | dates off | lane 10   settings; before everything else
 //! node n1 4
 //! submit x a/b 4 [min=60m] [free] [first|last] [once] [every=30m] [grace=30s] [retries=2]
+//!     [limit=20m]                     the time limit
 //!     [lasts=3h]                      it exits well after so much work; what was saved is not done again
 //!     [saves=30m]                     it reports a checkpoint so often
 //!     [quick]                         it saves and exits at a notice
@@ -156,6 +157,11 @@ impl Story {
             }
             ["dates", "off"] => {
                 self.settings.dates = false;
+                return;
+            }
+            ["lane", percent] => {
+                let percent: u32 = percent.parse().expect("a lane in percent");
+                self.settings.short_lane_ppm = percent * 10_000;
                 return;
             }
             ["margin", percent] => {
@@ -397,6 +403,7 @@ fn asked(budget: &str, shape: &str, words: &[&str]) -> Request {
         } else {
             value(words, "min").map_or(Span::from_hours(1), span)
         }),
+        time_limit: value(words, "limit").map(span),
         resumable: Some(!has("once")),
         checkpoint_every: value(words, "every").map(span),
         grace: value(words, "grace").map(span),
