@@ -310,6 +310,7 @@ impl Wire for Settings {
             more_dates_ppm: self.more_dates_ppm,
             short_later: self.short_later,
             short_lane_ppm: self.short_lane_ppm,
+            burst_limit_pct: self.burst_limit_pct,
         }
     }
 
@@ -356,6 +357,7 @@ impl Wire for Settings {
             more_dates_ppm: m.more_dates_ppm,
             short_later: m.short_later,
             short_lane_ppm: m.short_lane_ppm,
+            burst_limit_pct: m.burst_limit_pct,
         })
     }
 }

@@ -36,6 +36,9 @@ pub struct Settings {
     pub more_dates_ppm: u32,
     /// Which part of a pool's GPUs is the short lane, in parts per million; zero for none.
     pub short_lane_ppm: u32,
+    /// A budget that has more than so many percent of its share of a pool goes after everybody else that waits; zero for
+    /// no limit.
+    pub burst_limit_pct: u32,
     /// Whether later attempts are protected only until they could save once more.
     pub short_later: bool,
     /// What a restart is taken to cost until the job's own were measured.
@@ -109,6 +112,7 @@ impl Default for Settings {
             date_margin: Span::from_hours(2),
             more_dates_ppm: 0,
             short_lane_ppm: 0,
+            burst_limit_pct: 0,
             short_later: false,
             restart_guess: Span::from_mins(5),
             free_backoff: Span::from_mins(1),

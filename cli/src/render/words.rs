@@ -82,6 +82,7 @@ pub fn reason(token: &str) -> String {
         "waiting.protection" => "GPUs are protected".into(),
         "waiting.reserved" => "reserved for others".into(),
         "waiting.lane" => "kept for short jobs".into(),
+        "waiting.burst" => "above its burst limit".into(),
         "waiting.shape" => "GPUs in wrong places".into(),
         "waiting.idle" => "none idle".into(),
         "waiting.leader" => "no leader".into(),

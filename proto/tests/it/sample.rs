@@ -200,6 +200,7 @@ pub fn settings() -> Settings {
         more_dates_ppm: 83,
         short_later: true,
         short_lane_ppm: 84,
+        burst_limit_pct: 87,
         beat: Span::from_millis(65),
         silent_after: Span::from_millis(66),
         unreachable_after: Span::from_millis(67),

@@ -36,11 +36,15 @@ pub fn decision(state: &State, id: DecisionId) -> Option<Decided> {
     let job = state.jobs.get(&start.job);
     let parted = start.why.levels.iter().find_map(|level| level.next.map(|next| (level.chosen, next)));
     let because = match parted {
-        Some((chosen, next)) => format!(
-            "{} went before {}: its use was lower",
-            budget::label(state, chosen.budget),
-            budget::label(state, next.budget)
-        ),
+        Some((chosen, next)) => {
+            // Only the burst limit turns the order round.
+            let why = match chosen.cmp_use(&next).is_le() {
+                true => "its use was lower",
+                false => "the other had more than its burst limit",
+            };
+            let (chosen, next) = (budget::label(state, chosen.budget), budget::label(state, next.budget));
+            format!("{chosen} went before {next}: {why}")
+        }
         None => String::from("no other budget had a job to start"),
     };
     let takes = match start.takes.as_slice() {

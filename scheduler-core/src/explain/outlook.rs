@@ -9,6 +9,7 @@ use super::right::{Kept, Sight, Uses};
 use crate::decision::Right;
 use crate::id::{AttemptId, BudgetId, JobId, Name, NodeId, Slot};
 use crate::job::{Attempt, Job};
+use crate::lifecycle::burst::{Burst, Over};
 use crate::lifecycle::lane::{Lane, Part, gpus};
 use crate::lifecycle::need::{Need, could_hold, is_of_type};
 use crate::lifecycle::place::protection;
@@ -92,6 +93,8 @@ pub(crate) struct Outlook {
     pub unprotected_at: Option<Timestamp>,
     /// The short lane, if the job would protect what longer ones leave to that.
     pub lane: Option<Lane>,
+    /// The budget on its path that has more than its burst limit.
+    pub burst: Option<Over>,
     /// It would start now, if it were alone in line.
     pub fits_now: bool,
     /// Nodes that could hold a part of it and take none of its work: which, why, and how many of their GPUs of its type
@@ -142,7 +145,9 @@ impl Outlook {
         };
         let own = gpus(eyes.class.shape);
         let lane = lane.filter(|lane| !lane.lets_some(eyes.part, own));
-        let mut outlook = Self { lane, ..Self::default() };
+        let burst = Burst::of(state, pool, now).filter(|_| eyes.tier == Tier::Funded);
+        let burst = burst.and_then(|burst| burst.over_on_path(eyes.budget));
+        let mut outlook = Self { lane, burst, ..Self::default() };
         let mut ready: Vec<Timestamp> = Vec::new();
         let mut groups: BTreeMap<(&Name, &[Name]), u32> = BTreeMap::new();
         for (node_id, node) in

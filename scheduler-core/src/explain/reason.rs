@@ -81,6 +81,8 @@ tokens! {
     WaitingSafeMode = "waiting.safe-mode",
     /// Others go first.
     WaitingOrder = "waiting.order",
+    /// Its budget, or one above it, has more than its burst limit.
+    WaitingBurst = "waiting.burst",
     /// It would fit if nodes that take no work were back.
     WaitingCapacity = "waiting.capacity",
     /// Its GPUs are protected.

@@ -45,7 +45,7 @@ pub(crate) fn reasons(state: &State, queued: &Queued<'_>, outlook: &Outlook) -> 
         reasons.push(Reason::new(Token::WaitingEvaluation, Who::Nobody, text));
         return reasons;
     }
-    let line = line(queued);
+    let line = burst(state, queued, outlook).or_else(|| line(queued));
     if outlook.fits_now {
         reasons.extend(line);
         if reasons.is_empty() {
@@ -66,6 +66,20 @@ pub(crate) fn reasons(state: &State, queued: &Queued<'_>, outlook: &Outlook) -> 
         reasons.push(Reason::new(Token::WaitingOccupied, Who::Nobody, text));
     }
     reasons
+}
+
+/// Returns which budget of a job's has so much that others go first, if any do.
+fn burst(state: &State, queued: &Queued<'_>, outlook: &Outlook) -> Option<Reason> {
+    let over = outlook.burst.filter(|_| queued.ahead > 0)?;
+    let name = crate::budget::label(state, over.budget);
+    let (gpus, most) = (over.gpus, over.most / 10_000);
+    let percent = state.meta.settings.burst_limit_pct;
+    let text = format!(
+        "{name} has {gpus} GPUs, more than {}.{:02}, {percent} % of its share: everybody else that waits goes first",
+        most / 100,
+        most % 100
+    );
+    Some(Reason::new(Token::WaitingBurst, Who::BudgetOwner, text))
 }
 
 fn line(queued: &Queued<'_>) -> Option<Reason> {

@@ -31,3 +31,4 @@ pub use curve::{Curve, Merged};
 pub use pool::{Class, PoolBooks, Tally};
 pub use set_aside::SetAside;
 pub use weighed::{Weighed, WeighedCurves};
+pub use worth::part_now;

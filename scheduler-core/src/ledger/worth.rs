@@ -58,6 +58,21 @@ pub(super) fn between(
     worth
 }
 
+/// Returns a budget's share, as it is at a moment, of `whole` of a pool, rounded down level by level; nothing if it isn't
+/// in the tree.
+#[must_use]
+pub fn part_now(
+    budget: BudgetId,
+    (tree, pool): (&Table<BudgetId, Budget>, &Name),
+    whole: u64,
+    now: Timestamp,
+) -> u64 {
+    let Some(path) = path(budget, tree) else { return 0 };
+    let whole = ChargeMillis::new(whole.into());
+    let part = path.iter().fold(whole, |part, budget| part_of(part, budget.share_in(pool, now)));
+    u64::try_from(part.get()).unwrap_or(u64::MAX)
+}
+
 /// Returns the budgets from the root down; none if one is not in the tree.
 fn path(budget: BudgetId, tree: &Table<BudgetId, Budget>) -> Option<Vec<&Budget>> {
     let mut path: Vec<&Budget> = Vec::new();

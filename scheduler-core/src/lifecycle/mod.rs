@@ -14,6 +14,7 @@ pub mod array;
 pub mod before;
 pub mod billing;
 pub mod book;
+pub mod burst;
 pub mod dates;
 pub mod drain;
 pub mod end;

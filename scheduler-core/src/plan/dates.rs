@@ -168,7 +168,7 @@ impl<'a> Round<'a> {
         stock: &mut Stock<'a>,
     ) {
         let rate = self.decide((id, job), on, takes, why, stock);
-        line.set_aside(job.budget, rate, protection(self.state, id, job));
+        line.set_aside(job, rate, protection(self.state, id, job));
     }
 
     /// Somebody waits: the first in order gets a date, if it has none.

@@ -2,13 +2,17 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 use core::ops::Bound;
 
 use super::class::{Ask, Class, Classes};
 use crate::budget;
 use crate::decision::{Level, Right, UseOf, Why};
 use crate::id::{BudgetId, JobId, Name};
+use crate::job::Job;
 use crate::ledger::FREE_FLOOR;
+use crate::lifecycle::burst::Burst;
+use crate::lifecycle::lane::gpus;
 use crate::mutant::{self, Mutant};
 use crate::spec::{Tier, Turn};
 use crate::state::{InLine, State};
@@ -33,6 +37,8 @@ pub(crate) struct Line<'a> {
     asks: BTreeMap<BudgetId, Asks>,
     sides: Vec<Side<'a>>,
     known: BTreeMap<BudgetId, usize>,
+    /// What budgets have of the pool, where there is a burst limit.
+    burst: Option<Burst<'a>>,
     /// Uses of budgets without jobs in this line: nothing of this round changes them.
     others: BTreeMap<BudgetId, UseOf>,
     /// From the root to the side whose job is the head; empty when nobody is left.
@@ -47,7 +53,10 @@ pub(crate) struct Line<'a> {
 struct Side<'a> {
     used: UseOf,
     parent: Option<usize>,
-    /// Those below with jobs, by use, the lowest first: a side only changes its place while it is the first.
+    /// Whether all of its jobs go after everybody else's: it has more than its burst limit, or whoever is below has.
+    is_behind: bool,
+    /// Those below with jobs, those behind at the end, by use, the lowest first. A side only changes its place while it
+    /// is the first, but for the burst limit.
     children: Vec<usize>,
     /// The first of its own jobs that was not placed or passed over.
     first: Option<Ask<'a>>,
@@ -105,6 +114,7 @@ impl<'a> Line<'a> {
             asks: BTreeMap::new(),
             sides: Vec::new(),
             known: BTreeMap::new(),
+            burst: Burst::of(state, pool, now).filter(|_| tier == Tier::Funded),
             others: BTreeMap::new(),
             path: Vec::new(),
             tried: 0,
@@ -262,13 +272,18 @@ impl<'a> Line<'a> {
 
     /// Places the head: what it sets aside counts at once.
     pub(crate) fn place(&mut self, rate: MilliGpus, protection: Span) {
-        for at in 1..self.path.len() {
+        if let (Some(burst), Some(ask)) =
+            (&mut self.burst, self.path.last().and_then(|at| self.sides[*at].first))
+        {
+            burst.starts(ask.job.budget, gpus(&ask.job.terms.shape).into());
+        }
+        for at in (1..self.path.len()).rev() {
             let (parent, side) = (self.path[at - 1], self.path[at]);
-            let after = self.with(self.sides[side].used, rate, protection);
-            self.sides[side].used = after;
+            self.sides[side].used = self.with(self.sides[side].used, rate, protection);
+            self.judge(side);
             let mut children = core::mem::take(&mut self.sides[parent].children);
-            let behind = children.get(1..).unwrap_or_default();
-            let lower = behind.partition_point(|sibling| self.sides[*sibling].used.cmp_use(&after).is_lt());
+            let others = children.get(1..).unwrap_or_default();
+            let lower = others.partition_point(|sibling| self.cmp_sides(*sibling, side).is_lt());
             children[..=lower].rotate_left(1);
             self.sides[parent].children = children;
         }
@@ -277,13 +292,17 @@ impl<'a> Line<'a> {
     }
 
     /// Counts what somebody who is not the head sets aside.
-    pub(super) fn set_aside(&mut self, leaf: BudgetId, rate: MilliGpus, protection: Span) {
-        for id in budget::path(self.state, leaf).into_iter().skip(1) {
+    pub(super) fn set_aside(&mut self, job: &Job, rate: MilliGpus, protection: Span) {
+        if let Some(burst) = &mut self.burst {
+            burst.starts(job.budget, gpus(&job.terms.shape).into());
+        }
+        for id in budget::path(self.state, job.budget).into_iter().skip(1).rev() {
             let Some(side) = self.known.get(&id).copied() else { continue };
             self.sides[side].used = self.with(self.sides[side].used, rate, protection);
+            self.judge(side);
             let Some(parent) = self.sides[side].parent else { continue };
             let mut children = core::mem::take(&mut self.sides[parent].children);
-            children.sort_by(|a, b| self.sides[*a].used.cmp_use(&self.sides[*b].used));
+            children.sort_by(|a, b| self.cmp_sides(*a, *b));
             self.sides[parent].children = children;
         }
         self.find_path();
@@ -319,13 +338,20 @@ impl<'a> Line<'a> {
 
     /// Takes the sides on the path that have nobody left out of the order.
     fn shorten(&mut self) {
-        for side in self.path.iter().rev().copied() {
+        for at in (0..self.path.len()).rev() {
+            let side = self.path[at];
             let here = &self.sides[side];
-            if here.first.is_some() || !here.children.is_empty() {
-                break;
-            }
-            if let Some(parent) = here.parent {
+            let has_any = here.first.is_some() || !here.children.is_empty();
+            let Some(parent) = here.parent else { continue };
+            if !has_any {
                 self.sides[parent].children.retain(|child| *child != side);
+            } else if self.burst.is_none() {
+                break;
+            } else if self.judge(side) {
+                // The last below it that was not behind is gone.
+                let mut children = core::mem::take(&mut self.sides[parent].children);
+                children.sort_by(|a, b| self.cmp_sides(*a, *b));
+                self.sides[parent].children = children;
             }
         }
         self.find_path();
@@ -337,14 +363,33 @@ impl<'a> Line<'a> {
                 self.sides[parent].children.push(side);
             }
         }
-        for side in 0..self.sides.len() {
+        // Whoever is below has a higher number.
+        for side in (0..self.sides.len()).rev() {
             let mut children = core::mem::take(&mut self.sides[side].children);
-            children.sort_by(|a, b| self.sides[*a].used.cmp_use(&self.sides[*b].used));
+            children.sort_by(|a, b| self.cmp_sides(*a, *b));
             if mutant::is(Mutant::HighestUseFirst) {
                 children.reverse();
             }
             self.sides[side].children = children;
+            self.judge(side);
         }
+    }
+
+    /// Judges again whether a side goes after everybody else; says whether that changed.
+    fn judge(&mut self, side: usize) -> bool {
+        let Some(burst) = &self.burst else { return false };
+        let here = &self.sides[side];
+        let is_all = here.first.is_none()
+            && !here.children.is_empty()
+            && here.children.iter().all(|child| self.sides[*child].is_behind);
+        let is_behind = is_all || burst.over(here.used.budget).is_some();
+        core::mem::replace(&mut self.sides[side].is_behind, is_behind) != is_behind
+    }
+
+    /// Compares two sides of one parent: those behind last, then by use.
+    fn cmp_sides(&self, one: usize, other: usize) -> Ordering {
+        let (one, other) = (&self.sides[one], &self.sides[other]);
+        one.is_behind.cmp(&other.is_behind).then_with(|| one.used.cmp_use(&other.used))
     }
 
     /// Goes from the root to the side whose job is first.
@@ -390,7 +435,7 @@ impl<'a> Line<'a> {
         let (books, tree) = (&self.state.books, &self.state.budgets);
         let window = self.state.meta.settings.window;
         let used = books.use_of(id, self.pool, self.tier, tree, window, self.now);
-        self.sides.push(Side { used, parent, children: Vec::new(), first: None, at: 0 });
+        self.sides.push(Side { used, parent, is_behind: false, children: Vec::new(), first: None, at: 0 });
         self.known.insert(id, self.sides.len() - 1);
         Some(self.sides.len() - 1)
     }

@@ -118,6 +118,7 @@ fn count<'a>(settings: &'a mut Settings, key: &str) -> Option<(&'a mut u32, Rang
         "margin_ppm" => Some((&mut settings.margin_ppm, 0..=1_000_000)),
         "barren_max" => Some((&mut settings.barren_max, 1..=100)),
         "short_lane_ppm" => Some((&mut settings.short_lane_ppm, 0..=1_000_000)),
+        "burst_limit_pct" => Some((&mut settings.burst_limit_pct, 0..=10_000)),
         "more_dates_ppm" => Some((&mut settings.more_dates_ppm, 0..=1_000_000)),
         _ => None,
     }
@@ -185,6 +186,7 @@ mod tests {
             ("recheck", 49),
             ("dates", 2),
             ("more_dates_ppm", 1_000_001),
+            ("burst_limit_pct", 10_001),
             ("short_lane_ppm", 1_000_001),
         ];
         for (key, value) in refused {

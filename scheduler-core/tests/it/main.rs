@@ -2,6 +2,7 @@
 
 mod adversaries;
 mod apply;
+mod burst;
 mod cluster_time;
 mod dates;
 mod explained;

@@ -192,6 +192,11 @@ fn waits_in_every_way(met: &mut Met) {
     crate::dates::issue(&mut dated);
     met.job(&dated, ONE, Stage::Waiting);
     met.job(&dated, JobId::new(2), Stage::Waiting);
+    let mut burst = state(
+        "node n1 4 h100\nbudget a 20\nbudget b 80\nruns 9.1 a 2 n1 0-1 for=1h min=2h\njob 1 a 4\njob 2 b 4",
+    );
+    burst.meta.settings.burst_limit_pct = 200;
+    met.job(&burst, ONE, Stage::Waiting);
     let mut lane = state("node n1 4 h100\nbudget a 100\nruns 9.1 a 2 n1 0-1 for=1h min=2h\njob 1 a 1");
     lane.meta.settings.short_lane_ppm = 500_000;
     met.job(&lane, ONE, Stage::Waiting);

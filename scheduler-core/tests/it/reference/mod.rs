@@ -34,6 +34,8 @@ pub struct Naive {
     now: Timestamp,
     extra: BTreeMap<(Name, BudgetId, Tier), u128>,
     starts: Vec<Start>,
+    /// GPUs of funded work that stays, by budget: as the plan found it, and with what was decided.
+    has: BTreeMap<(Name, BudgetId), u64>,
     /// What the planner decided, the last first: of equal GPUs of a node it is the planner who chooses.
     follows: Option<Vec<Start>>,
 }
@@ -53,7 +55,15 @@ type Cost = [u128; 4];
 
 impl Naive {
     pub fn new(state: &State, now: Timestamp) -> Self {
-        Self { state: state.clone(), now, extra: BTreeMap::new(), starts: Vec::new(), follows: None }
+        let (extra, has, starts) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let mut naive = Self { state: state.clone(), now, extra, has, starts, follows: None };
+        for attempt in state.attempts.values() {
+            let gpus = attempt.placements.iter().map(|placement| placement.slots.len() as u64).sum();
+            if attempt.tier == Tier::Funded && attempt.stop.is_none() && attempt.ended.is_none() {
+                naive.has_more(&attempt.pool, attempt.budget, gpus);
+            }
+        }
+        naive
     }
 
     pub fn plan(state: &State, now: Timestamp) -> Vec<Start> {
@@ -92,8 +102,38 @@ impl Naive {
         self.starts.len() > before
     }
 
-    /// The job that goes first at and below `at`.
+    fn has_more(&mut self, pool: &Name, leaf: BudgetId, gpus: u64) {
+        for budget in self.path(leaf) {
+            *self.has.entry((pool.clone(), budget)).or_default() += gpus;
+        }
+    }
+
+    /// Whether a budget on the path has more than its burst limit.
+    pub fn is_behind(&self, leaf: BudgetId, pool: &Name) -> bool {
+        let percent = u128::from(self.state.meta.settings.burst_limit_pct);
+        let nodes = self.state.nodes.values().filter(|node| node.pool == *pool);
+        let mut share: u128 = nodes.map(|node| node.gpus.len() as u128 * 1_000_000).sum();
+        self.path(leaf).into_iter().skip(1).any(|id| {
+            let own = self.state.budgets.get(&id).expect("a known budget").share_in(pool, self.now);
+            share = share * u128::from(own.ppm()) / 1_000_000;
+            let has = u128::from(self.has.get(&(pool.clone(), id)).copied().unwrap_or(0));
+            percent > 0 && has > 0 && has * 1_000_000 > share * percent / 100
+        })
+    }
+
+    /// The job that goes first: of those whose budgets are within the burst limit, else of the others.
     fn next(&self, at: BudgetId, pool: &Name, tier: Tier, tried: &BTreeSet<JobId>) -> Option<JobId> {
+        let of = |behind| self.next_of(at, (pool, tier, behind), tried);
+        of(false).or_else(|| of(true))
+    }
+
+    /// The job that goes first at and below `at`.
+    fn next_of(
+        &self,
+        at: BudgetId,
+        (pool, tier, behind): (&Name, Tier, bool),
+        tried: &BTreeSet<JobId>,
+    ) -> Option<JobId> {
         let stands = |(id, job): &(&JobId, &Job)| {
             let named = job.terms.cluster.as_ref();
             let fits = |node: &Node| node.pool == *pool && self.could_hold(job, node);
@@ -101,6 +141,7 @@ impl Naive {
                 && job.budget == at
                 && job.terms.tier == tier
                 && !tried.contains(id)
+                && behind == (tier == Tier::Funded && self.is_behind(at, pool))
                 && named.map_or_else(|| self.state.nodes.values().any(fits), |named| named == pool)
         };
         let own = self.state.jobs.iter().filter(stands);
@@ -108,9 +149,10 @@ impl Naive {
             return Some(*id);
         }
         let children = self.state.budgets.get(&at)?.children.iter().copied();
-        let with_jobs = children.filter(|child| self.next(*child, pool, tier, tried).is_some());
+        let next = |child: BudgetId| self.next_of(child, (pool, tier, behind), tried);
+        let with_jobs = children.filter(|child| next(*child).is_some());
         let first = with_jobs.min_by(|a, b| self.used(*a, pool, tier).cmp_use(&self.used(*b, pool, tier)))?;
-        self.next(first, pool, tier, tried)
+        next(first)
     }
 
     fn used(&self, budget: BudgetId, pool: &Name, tier: Tier) -> UseOf {
@@ -414,6 +456,9 @@ impl Naive {
             }
         }
         self.state.jobs.get_mut(&id).expect("a known job").phase = Phase::Live(job.next_attempt);
+        if job.terms.tier == Tier::Funded {
+            self.has_more(pool, job.budget, lane::gpus(job));
+        }
         self.starts.push((id, on, takes));
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! budget a/b 50                       percent of its parent; they come first
-//! window 24h | margin 2 | dates off | lane 10   settings; before everything else
+//! window 24h | margin 2 | dates off | lane 10 | burst 200   settings; before everything else
 //! node n1 4
 //! submit x a/b 4 [min=60m] [free] [first|last] [once] [every=30m] [grace=30s] [retries=2]
 //!     [limit=20m]                     the time limit
@@ -157,6 +157,10 @@ impl Story {
             }
             ["dates", "off"] => {
                 self.settings.dates = false;
+                return;
+            }
+            ["burst", percent] => {
+                self.settings.burst_limit_pct = percent.parse().expect("a limit in percent");
                 return;
             }
             ["lane", percent] => {
