@@ -153,6 +153,9 @@ pub(super) fn kept_words(state: &State, kept: &Kept) -> String {
                 name(theirs)
             )
         }
+        Kept::AboveLimit(over) => {
+            format!("{}: it takes by its share from nobody who is within theirs", words::over(state, over))
+        }
         Kept::SameBudget => String::from("it is of the same budget, and its turn is not later"),
         Kept::Unheard => String::from("nobody hears of a node of it, so nobody could confirm that it left"),
     }

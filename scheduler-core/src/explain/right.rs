@@ -6,6 +6,7 @@ use core::cell::RefCell;
 use crate::budget;
 use crate::decision::{Right, UseOf};
 use crate::id::{BudgetId, Name};
+use crate::lifecycle::burst::{Burst, Over};
 use crate::spec::{Tier, Turn};
 use crate::state::State;
 use crate::unit::Timestamp;
@@ -17,6 +18,7 @@ pub(crate) struct Uses<'a> {
     pool: &'a Name,
     now: Timestamp,
     known: RefCell<BTreeMap<BudgetId, UseOf>>,
+    burst: Option<Burst<'a>>,
 }
 
 /// How a waiting funded job stands to an attempt that nobody protects.
@@ -35,6 +37,8 @@ pub(crate) enum Kept {
     GoesFirst(UseOf, UseOf),
     /// Its side goes after the waiting job's, but by less than the margin.
     InMargin(UseOf, UseOf),
+    /// The waiting job's budget has more than its burst limit, and its own has not.
+    AboveLimit(Over),
     /// It is of the same budget, and its turn is not later.
     SameBudget,
     /// Nobody hears of a node of it, so nobody could confirm that it left.
@@ -43,7 +47,7 @@ pub(crate) enum Kept {
 
 impl<'a> Uses<'a> {
     pub(crate) fn new(state: &'a State, pool: &'a Name, now: Timestamp) -> Self {
-        Self { state, pool, now, known: RefCell::default() }
+        Self { state, pool, now, known: RefCell::default(), burst: Burst::of(state, pool, now) }
     }
 
     /// Returns whose uses they are.
@@ -66,10 +70,18 @@ impl<'a> Uses<'a> {
         Some((self.of(mine), self.of(theirs)))
     }
 
+    /// Returns the budget of the first that keeps it from taking from the other by its share: one with more than its
+    /// burst limit, while the other has not.
+    pub(super) fn above_limit(&self, mine: BudgetId, theirs: BudgetId) -> Option<Over> {
+        let burst = self.burst.as_ref()?;
+        burst.over_on_path(mine).filter(|_| burst.over_on_path(theirs).is_none())
+    }
+
     /// Whether a waiting funded job of one leaf may take, by its share, funded work of another past its protection.
     pub(crate) fn may_take(&self, mine: BudgetId, theirs: BudgetId) -> bool {
         let margin = self.state.meta.settings.margin_ppm;
-        self.parting(mine, theirs).is_some_and(|(mine, theirs)| mine.is_below_by(&theirs, margin))
+        self.above_limit(mine, theirs).is_none()
+            && self.parting(mine, theirs).is_some_and(|(mine, theirs)| mine.is_below_by(&theirs, margin))
     }
 
     /// Returns how a funded job stands to a funded attempt past its protection; each by its leaf and turn.
@@ -82,7 +94,9 @@ impl<'a> Uses<'a> {
                 Sight::Kept(Kept::SameBudget)
             };
         };
-        if mine.is_below_by(&theirs, self.state.meta.settings.margin_ppm) {
+        if let Some(over) = self.above_limit(my, their) {
+            Sight::Kept(Kept::AboveLimit(over))
+        } else if mine.is_below_by(&theirs, self.state.meta.settings.margin_ppm) {
             Sight::May(Right::Share { mine, theirs })
         } else if mine.cmp_ratio(&theirs).is_lt() {
             Sight::Kept(Kept::InMargin(mine, theirs))

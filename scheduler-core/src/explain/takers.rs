@@ -79,6 +79,7 @@ fn sides(state: &State, attempt: &Attempt, now: Timestamp) -> Vec<(Right, Budget
         let Some(parent) = state.budgets.get(above) else { continue };
         let siblings = parent.children.iter().filter(|child| *child != mine);
         let open = siblings.filter(|child| state.budgets.get(child).is_some_and(|budget| !budget.is_closed));
+        let open = open.filter(|child| uses.above_limit(**child, attempt.budget).is_none());
         let lower = open.map(|child| uses.of(*child)).filter(|used| used.is_below_by(&theirs, margin));
         let mut lower: Vec<_> = lower.collect();
         lower.sort_by(|a, b| a.cmp_use(b));

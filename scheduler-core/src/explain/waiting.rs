@@ -71,14 +71,7 @@ pub(crate) fn reasons(state: &State, queued: &Queued<'_>, outlook: &Outlook) -> 
 /// Returns which budget of a job's has so much that others go first, if any do.
 fn burst(state: &State, queued: &Queued<'_>, outlook: &Outlook) -> Option<Reason> {
     let over = outlook.burst.filter(|_| queued.ahead > 0)?;
-    let name = crate::budget::label(state, over.budget);
-    let (gpus, most) = (over.gpus, over.most / 10_000);
-    let percent = state.meta.settings.burst_limit_pct;
-    let text = format!(
-        "{name} has {gpus} GPUs, more than {}.{:02}, {percent} % of its share: everybody else that waits goes first",
-        most / 100,
-        most % 100
-    );
+    let text = format!("{}: everybody else that waits goes first", words::over(state, &over));
     Some(Reason::new(Token::WaitingBurst, Who::BudgetOwner, text))
 }
 
@@ -160,7 +153,8 @@ fn supply(state: &State, job: &Job, outlook: &Outlook) -> Vec<Reason> {
 
 /// Returns why attempts past their protection keep their GPUs: one reason of each kind, that with the most GPUs first.
 fn kept(state: &State, outlook: &Outlook) -> Vec<Reason> {
-    let kinds: [fn(&Kept) -> bool; 4] = [
+    let kinds: [fn(&Kept) -> bool; 5] = [
+        |kept| matches!(kept, Kept::AboveLimit(_)),
         |kept| matches!(kept, Kept::GoesFirst(..)),
         |kept| matches!(kept, Kept::InMargin(..)),
         |kept| matches!(kept, Kept::SameBudget),
@@ -185,6 +179,7 @@ fn kept(state: &State, outlook: &Outlook) -> Vec<Reason> {
             Kept::GoesFirst(mine, theirs) | Kept::InMargin(mine, theirs) => {
                 (Token::WaitingOrder, Who::BudgetOwner, Some((*mine, *theirs)))
             }
+            Kept::AboveLimit(_) => (Token::WaitingBurst, Who::BudgetOwner, None),
             Kept::SameBudget => (Token::WaitingOrder, Who::You, None),
             Kept::Unheard => (Token::WaitingCapacity, Who::Operator, None),
         };

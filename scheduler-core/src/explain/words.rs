@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use crate::budget;
 use crate::decision::{Basis, Right, UseOf};
 use crate::id::AttemptId;
+use crate::lifecycle::burst::Over;
 use crate::state::State;
 use crate::unit::{ChargeMillis, GpuMillis, Span};
 
@@ -53,6 +54,19 @@ pub(super) fn percent(ppm: u32) -> String {
         "" => format!("{} %", ppm / 10_000),
         part => format!("{}.{part} %", ppm / 10_000),
     }
+}
+
+/// Returns how a budget is above its burst limit.
+pub(super) fn over(state: &State, over: &Over) -> String {
+    let most = over.most / 10_000;
+    format!(
+        "{} has {} GPUs, more than its burst limit of {}.{:02}, {} % of its share",
+        budget::label(state, over.budget),
+        over.gpus,
+        most / 100,
+        most % 100,
+        state.meta.settings.burst_limit_pct
+    )
 }
 
 /// Returns two uses with as many decimals as tell them apart, at most six.

@@ -10,6 +10,7 @@ use super::{Class, Line, Links};
 use crate::id::{JobId, Name};
 use crate::job::Job;
 use crate::lifecycle::phase::place_of;
+use crate::lifecycle::place::protection;
 use crate::lifecycle::reserve::certain;
 use crate::spec::Tier;
 use crate::state::{Kind, State};
@@ -44,8 +45,9 @@ impl<'a> Alone<'a> {
         view.line.insert(place_of(id, job), Kind::of(job));
         let certain = self.has_windows.then(|| certain(self.state, id, job)).flatten();
         let (shape, barred) = (class.shape, &class.barred);
-        let cluster = class.cluster;
-        let asked = Asked { job: id, shape, barred, cluster, only: None, certain, latest_go: self.now };
+        let (cluster, latest_go) = (class.cluster, self.now);
+        let protection = protection(self.state, id, job);
+        let asked = Asked { job: id, shape, barred, cluster, only: None, certain, latest_go, protection };
         let latest_go = self.now.plus(self.state.meta.settings.longest_grace());
         self.stocks.iter_mut().any(|(pool, stock)| {
             let mut line = Line::new(&view, pool, job.terms.tier, self.now);

@@ -68,6 +68,60 @@ fn several(
     Some(chosen)
 }
 
+/// Returns sets of the nodes at `places`, by their position there, such that `wanted` nodes of any one of them span the
+/// fewest groups that they can; none if there are too few. Where several groups of a level are needed, it is one set: the
+/// largest groups, and the rest from the smallest that has it.
+pub(super) fn alternatives(places: &[&[Name]], wanted: usize) -> Vec<Vec<usize>> {
+    let all: Vec<usize> = (0..places.len()).collect();
+    if all.len() < wanted {
+        return Vec::new();
+    }
+    spanning(places, all, wanted, 0).1
+}
+
+/// Returns how many groups of each level are spanned, without ones at its end; and the sets that span so many.
+fn spanning(
+    places: &[&[Name]],
+    able: Vec<usize>,
+    wanted: usize,
+    level: usize,
+) -> (Vec<usize>, Vec<Vec<usize>>) {
+    if able.iter().all(|node| places[*node].len() <= level) {
+        return (Vec::new(), Vec::from([able]));
+    }
+    let mut groups: BTreeMap<Option<&Name>, Vec<usize>> = BTreeMap::new();
+    for node in able {
+        groups.entry(places[node].get(level)).or_default().push(node);
+    }
+    let (holding, mut groups): (Vec<_>, Vec<_>) =
+        groups.into_values().partition(|group| group.len() >= wanted);
+    let mut best: Option<(Vec<usize>, Vec<Vec<usize>>)> = None;
+    for group in holding {
+        let (mut spans, sets) = spanning(places, group, wanted, level + 1);
+        if !spans.is_empty() {
+            spans.insert(0, 1);
+        }
+        match &mut best {
+            Some((least, all)) if *least == spans => all.extend(sets),
+            Some((least, _)) if *least < spans => {}
+            Some(_) | None => best = Some((spans, sets)),
+        }
+    }
+    best.unwrap_or_else(|| {
+        groups.sort_by_key(Vec::len);
+        let (mut set, mut count) = (Vec::new(), 0);
+        while set.len() < wanted {
+            let left = wanted - set.len();
+            let enough = groups.iter().position(|group| group.len() >= left);
+            let Some(last) = groups.len().checked_sub(1) else { break };
+            set.extend(groups.remove(enough.unwrap_or(last)));
+            count += 1;
+        }
+        set.sort_unstable();
+        (Vec::from([count]), Vec::from([set]))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +153,22 @@ mod tests {
         check("a/x b/x b/y b/y b/x b/y", 4, 0, Some(&[1, 2, 3, 5]));
         check("- - a", 2, 0, Some(&[0, 1]));
         check("a b", 3, 0, None);
+    }
+
+    #[test]
+    fn all_that_span_equally_few_are_alternatives() {
+        let check = |places: &str, wanted: usize, expected: &[&[usize]]| {
+            let read = |text: &str| text.split('/').map(|text| Name::new(text).expect("a name")).collect();
+            let places: Vec<Vec<Name>> = places.split(' ').map(read).collect();
+            let places: Vec<&[Name]> = places.iter().map(Vec::as_slice).collect();
+            assert_eq!(alternatives(&places, wanted), expected);
+        };
+        check("a b a b b", 2, &[&[0, 2], &[1, 3, 4]]);
+        check("a b a b b", 3, &[&[1, 3, 4]]);
+        check("a b a b b", 4, &[&[0, 1, 2, 3, 4]]);
+        check("a/x a/y b/x b/x b/y b/y", 2, &[&[2, 3], &[4, 5]]);
+        check("a/x a/y a/z b/x b/x b/y", 3, &[&[3, 4, 5]]);
+        check("a b", 3, &[]);
     }
 
     #[test]

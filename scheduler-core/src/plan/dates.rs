@@ -132,8 +132,9 @@ impl<'a> Round<'a> {
         let class = Class::of(self.state, job);
         let certain = certain(self.state, id, job);
         let (shape, barred) = (class.shape, &class.barred);
-        let cluster = class.cluster;
-        let idle = Asked { job: id, shape, barred, cluster, only: None, certain, latest_go: self.now };
+        let (cluster, latest_go) = (class.cluster, self.now);
+        let protection = protection(self.state, id, job);
+        let idle = Asked { job: id, shape, barred, cluster, only: None, certain, latest_go, protection };
         let mut why = Why { place: 1, levels: Vec::new(), choice: None, date: stock.date_of(id) };
         if let Some(on) = stock.idle.find(&idle) {
             stock.idle.take(&idle, &on);

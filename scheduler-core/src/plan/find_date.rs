@@ -296,9 +296,9 @@ impl<'r, 'a> Seeker<'r, 'a> {
         let victims = Victims::by_date(list, &idle);
         let rights = victims.all(&uses, &idle);
         let none = BTreeSet::new();
-        let (barred, certain, latest_go) = (&none, None, self.now);
-        let cluster = None;
-        let ask = Asked { job: wish.id, shape, barred, cluster, only: None, certain, latest_go };
+        let (barred, certain, latest_go, protection) = (&none, None, self.now, Span::ZERO);
+        let (cluster, only) = (None, None);
+        let ask = Asked { job: wish.id, shape, barred, cluster, only, certain, latest_go, protection };
         let places: Vec<usize> = (0..idle.nodes.len()).collect();
         let offers = &mut Offers::default();
         let look = &mut Look { ask: &ask, idle: &idle, victims: &victims, rights: &rights, offers };
@@ -449,6 +449,7 @@ impl<'a> Spot<'a> {
             now: room,
             later: room,
             reserved: Reserved::default(),
+            protected_until: Timestamp::ZERO,
         }
     }
 }

@@ -98,6 +98,8 @@ impl<'a> Judge<'a> {
         let (mine, margin) = (self.job.budget, self.state.meta.settings.margin_ppm);
         *self.sides.entry(theirs).or_insert_with(|| match line.uses_between(mine, theirs) {
             None => Side::Same,
+            // Above its burst limit it goes after whoever is not.
+            Some(_) if line.is_over(mine) && !line.is_over(theirs) => Side::Before,
             Some((mine, theirs)) if mine.is_below_by(&theirs, margin) => Side::After,
             Some((mine, theirs)) if mine.cmp_use(&theirs).is_lt() => Side::Within,
             Some(_) => Side::Before,

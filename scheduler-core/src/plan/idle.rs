@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::Links;
+use super::by_fit::ByFit;
 use super::closest::closest;
 use super::fit::{Room, is_over_in_time, shut, unheard};
 use crate::id::{AttemptId, JobId, Name, NodeId, Slot};
@@ -24,8 +25,7 @@ pub(super) type Found = Vec<(NodeId, Vec<Slot>)>;
 pub(super) struct Idle<'a> {
     /// In order of their ids.
     pub(super) nodes: Vec<Spare<'a>>,
-    /// By idle GPUs, and by place in `nodes`.
-    by_count: BTreeSet<(usize, usize)>,
+    by_fit: ByFit,
     total: usize,
     coming: usize,
     /// Whether anybody said where its nodes are.
@@ -52,6 +52,8 @@ pub(super) struct Spare<'a> {
     pub later: Room,
     /// What is reserved by dates.
     pub reserved: Reserved,
+    /// When the last of those who are protected here is so no more, at the latest; the beginning of time if nobody is.
+    pub protected_until: Timestamp,
 }
 
 /// What a job asks of each of its nodes.
@@ -68,9 +70,16 @@ pub(super) struct Ask<'s> {
     pub certain: Option<Span>,
     /// When it has its GPUs at the latest.
     pub latest_go: Timestamp,
+    /// The length of its protection; none in the free tier.
+    pub protection: Span,
 }
 
 impl Ask<'_> {
+    /// Returns when it is past its protection if it starts at once; the beginning of time in the free tier.
+    fn ends(&self) -> Timestamp {
+        if self.protection.is_zero() { Timestamp::ZERO } else { self.latest_go.plus(self.protection) }
+    }
+
     /// Returns when it is past its protection at the latest, if anybody asks.
     pub(super) fn over_by(&self) -> Option<Timestamp> {
         self.certain.map(|certain| self.latest_go.plus(certain))
@@ -87,7 +96,7 @@ impl<'a> Idle<'a> {
                 continue;
             }
             let reserved = reserved.remove(id).unwrap_or_default();
-            idle.push(Spare { reserved, ..Spare::of(state, links, *id, node) });
+            idle.push(Spare { reserved, ..Spare::of(state, links, (*id, node), now) });
         }
         idle
     }
@@ -100,8 +109,8 @@ impl<'a> Idle<'a> {
     }
 
     fn empty() -> Self {
-        let (by_count, clusters) = (BTreeSet::new(), BTreeSet::new());
-        Self { nodes: Vec::new(), by_count, total: 0, coming: 0, has_topology: false, clusters }
+        let (by_fit, clusters) = (ByFit::default(), BTreeSet::new());
+        Self { nodes: Vec::new(), by_fit, total: 0, coming: 0, has_topology: false, clusters }
     }
 
     fn push(&mut self, spare: Spare<'a>) {
@@ -109,7 +118,7 @@ impl<'a> Idle<'a> {
         self.clusters.insert(&spare.node.cluster);
         self.total += spare.slots.len();
         self.coming += spare.coming.len();
-        self.by_count.insert((spare.slots.len(), self.nodes.len()));
+        self.by_fit.insert(&spare, self.nodes.len());
         self.nodes.push(spare);
     }
 
@@ -123,6 +132,11 @@ impl<'a> Idle<'a> {
         self.nodes.binary_search_by_key(&id, |spare| spare.id).ok()
     }
 
+    /// Whether anybody said where its nodes are.
+    pub(super) fn has_topology(&self) -> bool {
+        self.has_topology
+    }
+
     /// Returns how many GPUs are idle.
     pub(super) fn total(&self) -> usize {
         self.total
@@ -134,7 +148,8 @@ impl<'a> Idle<'a> {
     }
 
     /// Returns the idle GPUs on which a job would start: of the nodes that hold it those with the fewest idle GPUs, so
-    /// that emptier nodes stay useful for larger jobs.
+    /// that emptier nodes stay useful for larger jobs; and of these the one whose protection ends closest to its own, so
+    /// that whole nodes come free together.
     pub(super) fn find(&self, ask: &Ask<'_>) -> Option<Found> {
         if !ask.shape.or_types.is_empty() {
             return ask.shape.of_each_type().iter().find_map(|shape| self.find(&Ask { shape, ..*ask }));
@@ -143,9 +158,9 @@ impl<'a> Idle<'a> {
             return clusters.iter().find_map(|cluster| self.find(&Ask { cluster: Some(cluster), ..*ask }));
         }
         let (nodes, wanted) = (size(ask.shape.nodes), size(ask.shape.gpus_per_node.get()));
-        let large_enough = self.by_count.range((wanted, 0)..);
-        let holding = large_enough.filter_map(|(_, at)| {
-            let spare = &self.nodes[*at];
+        let large_enough = self.by_fit.from(wanted, ask.ends());
+        let holding = large_enough.filter_map(|at| {
+            let spare = &self.nodes[at];
             let holds = |room: Room| room.holds(ask.shape, spare.node);
             if !spare.admits(ask) || !holds(spare.now) || !holds(spare.later) {
                 return None;
@@ -188,6 +203,7 @@ impl<'a> Idle<'a> {
                     spare.reserved.starts(need, over_by);
                 }
                 spare.later = spare.later.less(need);
+                spare.protected_until = spare.protected_until.max(ask.ends());
                 if !waits {
                     spare.now = spare.now.less(need);
                 }
@@ -208,35 +224,40 @@ impl<'a> Idle<'a> {
         let Some(at) = self.position(id) else { return };
         let spare = &mut self.nodes[at];
         let (idle, coming) = (spare.slots.len(), spare.coming.len());
-        self.by_count.remove(&(idle, at));
+        self.by_fit.remove(spare, at);
         change(spare);
         spare.version += 1;
-        self.by_count.insert((spare.slots.len(), at));
+        self.by_fit.insert(spare, at);
         self.total = self.total + spare.slots.len() - idle;
         self.coming = self.coming + spare.coming.len() - coming;
     }
 }
 
 impl<'a> Spare<'a> {
-    fn of(state: &State, links: &Links, node_id: NodeId, node: &'a Node) -> Self {
+    fn of(state: &State, links: &Links, (node_id, node): (NodeId, &'a Node), now: Timestamp) -> Self {
         let (mut there, mut stays) = (Need::default(), Need::default());
-        let mut coming = Vec::new();
+        let (mut coming, mut protected_until) = (Vec::new(), Timestamp::ZERO);
         for id in attempts_on(node) {
             let Some((attempt, job)) = state.attempts.get(&id).zip(state.jobs.get(&id.job)) else { continue };
             let need = need(&job.terms.shape, node);
             if !node.gpus.iter().any(|gpu| gpu.next == Some(id)) {
                 there = both(there, need);
             }
-            if !(attempt.ended.is_some() || attempt.stop.is_some()) {
-                stays = both(stays, need);
-            } else if leaves(state, links, attempt) {
+            if leaves(state, links, attempt) {
                 coming.extend(held_by((node_id, node), (id, attempt)));
+                continue;
+            }
+            // Also one that was told to, and a node of it does not hear that.
+            stays = both(stays, need);
+            if !attempt.is_leaving() {
+                protected_until = protected_until.max(reserve::over_by(attempt));
             }
         }
         coming.sort_unstable();
-        let (now, later) = (Room::of(node, there), Room::of(node, stays));
+        let (at, now, later) = (now, Room::of(node, there), Room::of(node, stays));
         let (slots, reserved) = (with_holder(node, None), Reserved::default());
-        Self { id: node_id, node, version: 0, slots, coming, now, later, reserved }
+        let protected_until = if at < protected_until { protected_until } else { Timestamp::ZERO };
+        Self { id: node_id, node, version: 0, slots, coming, now, later, reserved, protected_until }
     }
 
     /// Whether a job may be tried here at all.

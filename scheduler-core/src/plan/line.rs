@@ -205,6 +205,11 @@ impl<'a> Line<'a> {
         })
     }
 
+    /// Whether a budget, or one above it, has more than its burst limit.
+    pub(super) fn is_over(&self, leaf: BudgetId) -> bool {
+        self.burst.as_ref().is_some_and(|burst| burst.over_on_path(leaf).is_some())
+    }
+
     /// Returns a budget's use in this line's tier, with what this round has set aside; also of one without jobs here.
     pub(super) fn used(&mut self, id: BudgetId) -> UseOf {
         match self.known.get(&id) {

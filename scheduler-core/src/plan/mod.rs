@@ -12,6 +12,7 @@
 //! the leader, a dry run and a simulator get the same answer from the same state.
 
 mod alone;
+mod by_fit;
 mod class;
 mod closest;
 mod cover;

@@ -258,8 +258,9 @@ impl<'a> Round<'a> {
         }
         let class = line.class(ask).clone();
         let (shape, barred) = (class.shape, &class.barred);
-        let cluster = class.cluster;
-        let asked = Asked { job: ask.id, shape, barred, cluster, only: None, certain, latest_go: self.now };
+        let (cluster, latest_go) = (class.cluster, self.now);
+        let protection = protection(self.state, ask.id, ask.job);
+        let asked = Asked { job: ask.id, shape, barred, cluster, only: None, certain, latest_go, protection };
         if !has_failed(&failed.idle) {
             if let Some(on) = stock.idle.find(&asked) {
                 stock.idle.take(&asked, &on);

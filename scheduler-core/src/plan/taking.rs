@@ -5,6 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::closest::alternatives;
 use super::cover::Part;
 use super::gang::gang;
 use super::idle::{Ask, Found, size};
@@ -43,7 +44,7 @@ pub(super) fn among(look: &mut Look<'_, '_>, places: &[usize]) -> Option<Taking>
     let clusters = idle.clusters_for(look.ask);
     let (on, mut takes, lacked) = match (nodes, look.ask.shape.within, clusters) {
         (1, _, _) => one(look, places)?,
-        (_, None, None) => gang(look, places, nodes)?,
+        (_, None, None) => fewest(look, places, nodes)?,
         (_, within, _) => together(look, places, nodes, within.unwrap_or(0))?,
     };
     takes.retain(|victim| gives(&look.victims.get(*victim).on, &on));
@@ -63,12 +64,7 @@ fn of_each_type(look: &Look<'_, '_>) -> Option<Taking> {
 }
 
 /// The cluster, and the group of a level in it, in which it costs least.
-fn together(
-    look: &mut Look<'_, '_>,
-    places: &[usize],
-    nodes: usize,
-    level: u8,
-) -> Option<(Found, Vec<usize>, usize)> {
+fn together(look: &mut Look<'_, '_>, places: &[usize], nodes: usize, level: u8) -> Option<Gang> {
     let mut groups: BTreeMap<(&Name, &[Name]), Vec<usize>> = BTreeMap::new();
     for at in places {
         let node = look.idle.nodes[*at].node;
@@ -78,13 +74,40 @@ fn together(
     }
     let mut best = None;
     for group in groups.into_values().filter(|group| group.len() >= nodes) {
-        let Some(found) = gang(look, &group, nodes) else { continue };
-        let cost: Cost = found.1.iter().map(|victim| look.victims.get(*victim).cost).sum();
-        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            best = Some((cost, found));
-        }
+        let found = fewest(look, &group, nodes);
+        best = cheaper(look, best, found);
     }
     best.map(|(_, found)| found)
+}
+
+/// A gang's nodes, who gives way, and how many GPUs were lacking.
+type Gang = (Found, Vec<usize>, usize);
+
+/// The cheapest of those that span the fewest groups of their topology.
+fn fewest(look: &mut Look<'_, '_>, places: &[usize], nodes: usize) -> Option<Gang> {
+    if !look.idle.has_topology() {
+        return gang(look, places, nodes);
+    }
+    let able: Vec<usize> = places.iter().copied().filter(|at| look.offer(*at).is_some()).collect();
+    let idle = look.idle;
+    let topology: Vec<&[Name]> = able.iter().map(|at| idle.nodes[*at].node.topology.as_slice()).collect();
+    let mut best = None;
+    for among in alternatives(&topology, nodes) {
+        let group: Vec<usize> = among.into_iter().map(|at| able[at]).collect();
+        let found = gang(look, &group, nodes);
+        best = cheaper(look, best, found);
+    }
+    best.map(|(_, found)| found)
+}
+
+/// Returns the cheaper of two, the first of equal ones.
+fn cheaper(look: &Look<'_, '_>, best: Option<(Cost, Gang)>, other: Option<Gang>) -> Option<(Cost, Gang)> {
+    let Some(other) = other else { return best };
+    let cost: Cost = other.1.iter().map(|victim| look.victims.get(*victim).cost).sum();
+    match best {
+        Some((least, best)) if least <= cost => Some((least, best)),
+        Some(_) | None => Some((cost, other)),
+    }
 }
 
 /// Whether a start gets any of an attempt's GPUs; else it has no reason to leave.

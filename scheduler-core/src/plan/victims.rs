@@ -223,7 +223,7 @@ impl<'a> Victims<'a> {
 
     /// Returns what the head of `line`, of `leaf` and with `turn`, may take: the free tier always; of its own budget
     /// what has a later turn; of another one what is on a side whose use is above its own side's by the margin. By the
-    /// short lane everything.
+    /// short lane everything; above its burst limit, by its share, only from whoever is above theirs.
     pub(super) fn rights(
         &mut self,
         line: &mut Line<'_>,
@@ -231,12 +231,15 @@ impl<'a> Victims<'a> {
         Owner { budget: leaf, turn, lane }: Owner,
     ) -> Rights {
         let mut sides: BTreeMap<BudgetId, Option<Right>> = BTreeMap::new();
+        let is_over = line.is_over(leaf);
         let lane = lane.map(|lane| Right::Lane { occupied: lane.occupied, part: lane.part });
         let mut groups = Vec::with_capacity(self.groups.len());
         for group in &self.groups {
             let right = match group.tier {
                 Tier::Free => Some(Right::FreeTier),
                 Tier::Funded if group.leaf == leaf => Some(Right::Turn),
+                // Whoever it would take from would go before it.
+                Tier::Funded if is_over && !line.is_over(group.leaf) => None,
                 Tier::Funded => line.right_to(&group.path, &mut sides),
             };
             let is_left = |victim: &usize| {

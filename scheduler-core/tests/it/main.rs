@@ -24,6 +24,7 @@ mod reference;
 mod report;
 mod rounds;
 mod story;
+mod together;
 mod toys;
 mod victims;
 mod why;

@@ -35,15 +35,16 @@ impl Naive {
             chosen.insert(best.node);
             gone.extend(best.set);
         }
-        self.leave_out(job, pool, &nodes, wanted, &mut gone);
+        self.leave_out((id, job), pool, &nodes, wanted, &mut gone);
         let mut able: Vec<(usize, NodeId)> = Vec::new();
         for (node_id, node) in &nodes {
-            if self.holds(job, node, &gone) {
-                able.push((self.comes(job, node, &gone), *node_id));
+            if self.holds((id, job), (*node_id, node), &gone) {
+                able.push((self.there((id, job), (*node_id, node), &gone).len(), *node_id));
             }
         }
         able.sort_unstable();
-        let on = able.into_iter().take(wanted).map(|(_, node)| (node, self.first_slots(job, node, &gone)));
+        let on =
+            able.into_iter().take(wanted).map(|(_, node)| (node, self.first_slots((id, job), node, &gone)));
         let on: On = on.collect();
         let gives = |victim: &AttemptId| {
             on.iter().any(|(node, _)| {
@@ -58,7 +59,7 @@ impl Naive {
     /// Whoever is not needed stays, the dearest first.
     fn leave_out(
         &self,
-        job: &Job,
+        job: (JobId, &Job),
         pool: &Name,
         nodes: &[(NodeId, Node)],
         wanted: usize,
@@ -72,7 +73,7 @@ impl Naive {
         for victim in dearest {
             let mut without = gone.clone();
             without.remove(&victim);
-            let able = nodes.iter().filter(|(_, node)| self.holds(job, node, &without)).count();
+            let able = nodes.iter().filter(|(id, node)| self.holds(job, (*id, node), &without)).count();
             if able >= wanted {
                 *gone = without;
             }
@@ -80,30 +81,36 @@ impl Naive {
     }
 
     /// Whether a node holds a part of the gang once `gone` have left.
-    fn holds(&self, job: &Job, node: &Node, gone: &BTreeSet<AttemptId>) -> bool {
+    fn holds(&self, of: (JobId, &Job), at: (NodeId, &Node), gone: &BTreeSet<AttemptId>) -> bool {
+        let (job, node) = (of.1, at.1);
         let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
         let left: Vec<AttemptId> = gone.iter().copied().collect();
-        self.comes(job, node, gone) >= wanted && self.cores(job, node) <= self.later_free(node, &left)
+        self.there(of, at, gone).len() >= wanted && self.cores(job, node) <= self.later_free(node, &left)
     }
 
-    /// How many GPUs of a node are there for the job once `gone` have left.
-    fn comes(&self, job: &Job, node: &Node, gone: &BTreeSet<AttemptId>) -> usize {
-        self.there(job, node, gone).len()
-    }
-
-    fn there(&self, job: &Job, node: &Node, gone: &BTreeSet<AttemptId>) -> Vec<scheduler_core::id::Slot> {
+    /// The GPUs of a node that are there for the job once `gone` have left.
+    pub(super) fn there(
+        &self,
+        (id, job): (JobId, &Job),
+        (node_id, node): (NodeId, &Node),
+        gone: &BTreeSet<AttemptId>,
+    ) -> Vec<scheduler_core::id::Slot> {
+        let wait = self.state.meta.settings.grace_max;
         let gives = |holder: AttemptId| gone.contains(&holder) || self.comes_free(holder);
-        of_type(job, node, &slots(node, |gpu| gpu.next.is_none() && gpu.holder.is_none_or(gives)))
+        let mut there =
+            of_type(job, node, &slots(node, |gpu| gpu.next.is_none() && gpu.holder.is_none_or(gives)));
+        there.retain(|slot| !self.is_reserved(id, job, (node_id, *slot), wait));
+        there
     }
 
     fn first_slots(
         &self,
-        job: &Job,
+        of: (JobId, &Job),
         node: NodeId,
         gone: &BTreeSet<AttemptId>,
     ) -> Vec<scheduler_core::id::Slot> {
         let record = self.state.nodes.get(&node).expect("a known node");
-        let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
-        self.there(job, record, gone).into_iter().take(wanted).collect()
+        let wanted = usize::try_from(of.1.terms.shape.gpus_per_node.get()).expect("few GPUs");
+        self.there(of, (node, record), gone).into_iter().take(wanted).collect()
     }
 }

@@ -11,7 +11,6 @@ use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
 use scheduler_core::unit::{Span, Timestamp};
 
-use super::room::{of_type, slots};
 use super::{Naive, decided};
 use crate::lab::{NOW, undated};
 use crate::random::{Random, lab, lab_with_gangs};
@@ -60,9 +59,13 @@ fn no_idle_gpu_is_left_that_a_waiting_job_could_use() {
 /// Checks what holds of every decision, whatever the order: the laws of a start that takes.
 pub fn check_laws(lab: &State, now: Timestamp, plan: &Plan, what: &str) {
     let mut naive = Naive::new(lab, now);
-    for start in &plan.decisions {
+    for (number, start) in plan.decisions.iter().enumerate() {
+        naive.take_steps(plan, number);
         let job = naive.state.jobs.get(&start.job).expect("a known job").clone();
         let pool = naive.state.nodes.get(&start.on[0].0).expect("a known node").pool.clone();
+        let date = naive.state.dates.get(&(start.job, pool.clone())).map(|date| &date.promise);
+        let is_claim = date.filter(|date| date.at <= now && !start.takes.is_empty());
+        naive.claims = is_claim.map(|date| date.on.iter().map(|(node, _)| *node).collect());
         check_shape(&naive, &job, &pool, start, what);
         let takes: Vec<AttemptId> = start.takes.iter().map(|take| take.attempt).collect();
         for victim in &takes {
@@ -86,6 +89,7 @@ pub fn check_laws(lab: &State, now: Timestamp, plan: &Plan, what: &str) {
             assert!(choice.lacked > 0 || !takes.is_empty(), "{what}");
             assert!(usize::try_from(choice.considered).expect("few") >= takes.len(), "{what}");
         }
+        naive.claims = None;
         naive.start(start.job, &job, &pool, start.on.clone(), takes);
     }
 }
@@ -116,11 +120,10 @@ fn check_shape(naive: &Naive, job: &Job, pool: &Name, start: &scheduler_core::de
 impl Naive {
     /// Whether a job would find its nodes if `takes` left.
     fn could_start(&self, id: JobId, job: &Job, pool: &Name, takes: &[AttemptId]) -> bool {
-        let could = |(_, node): &(NodeId, Node)| {
-            let gives = |holder: AttemptId| takes.contains(&holder) || self.comes_free(holder);
+        let gone: BTreeSet<AttemptId> = takes.iter().copied().collect();
+        let could = |(node_id, node): &(NodeId, Node)| {
             let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
-            let there = slots(node, |gpu| gpu.next.is_none() && gpu.holder.is_none_or(gives));
-            of_type(job, node, &there).len() >= wanted
+            self.there((id, job), (*node_id, node), &gone).len() >= wanted
                 && self.cores(job, node) <= self.later_free(node, takes)
                 && job.terms.tier == Tier::Funded
         };

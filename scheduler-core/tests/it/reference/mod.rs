@@ -1,6 +1,7 @@
 //! The planner against a slow and obvious one, on random laboratories. The slow one is written from DESIGN 6 and looks at
 //! everything again before each decision: no index, nothing kept.
 
+mod dates;
 mod gangs;
 pub mod lane;
 pub mod laws;
@@ -10,7 +11,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use scheduler_core::budget::ROOT;
-use scheduler_core::decision::{Plan, UseOf};
+use scheduler_core::decision::{DateStep, Plan, UseOf};
 use scheduler_core::id::{AttemptId, BudgetId, JobId, Name, NodeId, Slot};
 use scheduler_core::job::{Attempt, Job, Phase, Stop, StopCause};
 use scheduler_core::node::{Contact, Node};
@@ -18,6 +19,7 @@ use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
 use scheduler_core::unit::{ChargeMillis, Span, Timestamp};
 
+use dates::Head;
 use room::{held, of_type, slots};
 
 const HOUR: u128 = 3_600_000;
@@ -36,8 +38,14 @@ pub struct Naive {
     starts: Vec<Start>,
     /// GPUs of funded work that stays, by budget: as the plan found it, and with what was decided.
     has: BTreeMap<(Name, BudgetId), u64>,
+    /// Whether of equally full nodes the one with the closest end of protection is taken.
+    pub aligns: bool,
     /// What the planner decided, the last first: of equal GPUs of a node it is the planner who chooses.
     follows: Option<Vec<Start>>,
+    /// What it says of dates, the last first.
+    steps: Vec<DateStep>,
+    /// The nodes of a date that has come, while its job takes what it has.
+    claims: Option<BTreeSet<NodeId>>,
 }
 
 /// A set of victims of one node, in order of preference, and the GPUs that the job gets there.
@@ -56,8 +64,10 @@ type Cost = [u128; 4];
 impl Naive {
     pub fn new(state: &State, now: Timestamp) -> Self {
         let (extra, has, starts) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let mut naive = Self { state: state.clone(), now, extra, has, starts, follows: None };
-        for attempt in state.attempts.values() {
+        let (follows, steps, claims, aligns) = (None, Vec::new(), None, true);
+        let state = state.clone();
+        let mut naive = Self { state, now, extra, has, starts, aligns, follows, steps, claims };
+        for attempt in naive.state.attempts.values().cloned().collect::<Vec<_>>() {
             let gpus = attempt.placements.iter().map(|placement| placement.slots.len() as u64).sum();
             if attempt.tier == Tier::Funded && attempt.stop.is_none() && attempt.ended.is_none() {
                 naive.has_more(&attempt.pool, attempt.budget, gpus);
@@ -72,20 +82,35 @@ impl Naive {
         naive.starts
     }
 
-    /// Checks each decision of a plan: the same job on the same nodes, and the same who give way.
+    /// Checks each decision of a plan: the same job on the same nodes, and the same who give way; and each date.
     pub fn agrees(state: &State, now: Timestamp, plan: &Plan, what: &str) -> Vec<Start> {
         let told = Told(what);
         let mut naive = Self::new(state, now);
         naive.follows = Some(decided(plan).into_iter().rev().collect());
+        naive.steps = plan.dates.iter().rev().cloned().collect();
         naive.all_pools();
+        assert!(naive.steps.is_empty(), "the slow planner gives nobody else a date: {:?}", naive.steps);
         assert_eq!(naive.follows, Some(Vec::new()), "the slow planner starts nobody else");
         drop(told);
         naive.starts
     }
 
-    fn all_pools(&mut self) {
+    /// What was decided.
+    pub fn starts(&self) -> &[Start] {
+        &self.starts
+    }
+
+    pub fn all_pools(&mut self) {
         let pools: BTreeSet<Name> = self.state.nodes.values().map(|node| node.pool.clone()).collect();
+        let has_funded = |naive: &Self| {
+            let waits = |job: &Job| matches!(job.phase, Phase::Waiting { .. });
+            naive.state.jobs.values().any(|job| job.terms.tier == Tier::Funded && waits(job))
+        };
+        let has_funded = has_funded(self);
         for pool in &pools {
+            if has_funded {
+                self.keep_dates(pool);
+            }
             while self.pass(pool, Tier::Funded) {}
             self.pass(pool, Tier::Free);
         }
@@ -94,10 +119,14 @@ impl Naive {
     /// Tries everybody once; returns whether anybody started.
     fn pass(&mut self, pool: &Name, tier: Tier) -> bool {
         let before = self.starts.len();
-        let mut tried = BTreeSet::new();
+        let (mut tried, mut head) = (BTreeSet::new(), Head::new());
         while let Some(job) = self.next(ROOT, pool, tier, &tried) {
             tried.insert(job);
+            let starts = self.starts.len();
             self.try_start(job, pool);
+            if self.starts.len() == starts && tier == Tier::Funded {
+                self.waits(job, pool, &mut head);
+            }
         }
         self.starts.len() > before
     }
@@ -108,32 +137,37 @@ impl Naive {
         }
     }
 
-    /// Whether a budget on the path has more than its burst limit.
-    pub fn is_behind(&self, leaf: BudgetId, pool: &Name) -> bool {
+    /// Whether a budget has more than its burst limit.
+    fn is_over(&self, id: BudgetId, pool: &Name) -> bool {
         let percent = u128::from(self.state.meta.settings.burst_limit_pct);
         let nodes = self.state.nodes.values().filter(|node| node.pool == *pool);
-        let mut share: u128 = nodes.map(|node| node.gpus.len() as u128 * 1_000_000).sum();
-        self.path(leaf).into_iter().skip(1).any(|id| {
+        let whole: u128 = nodes.map(|node| node.gpus.len() as u128 * 1_000_000).sum();
+        let share = self.path(id).into_iter().fold(whole, |share, id| {
             let own = self.state.budgets.get(&id).expect("a known budget").share_in(pool, self.now);
-            share = share * u128::from(own.ppm()) / 1_000_000;
-            let has = u128::from(self.has.get(&(pool.clone(), id)).copied().unwrap_or(0));
-            percent > 0 && has > 0 && has * 1_000_000 > share * percent / 100
-        })
+            share * u128::from(own.ppm()) / 1_000_000
+        });
+        let has = u128::from(self.has.get(&(pool.clone(), id)).copied().unwrap_or(0));
+        percent > 0 && id != ROOT && has * 1_000_000 > share * percent / 100
     }
 
-    /// The job that goes first: of those whose budgets are within the burst limit, else of the others.
-    fn next(&self, at: BudgetId, pool: &Name, tier: Tier, tried: &BTreeSet<JobId>) -> Option<JobId> {
-        let of = |behind| self.next_of(at, (pool, tier, behind), tried);
-        of(false).or_else(|| of(true))
+    /// Whether a budget on the path has.
+    pub fn is_behind(&self, leaf: BudgetId, pool: &Name) -> bool {
+        self.path(leaf).into_iter().any(|id| self.is_over(id, pool))
+    }
+
+    /// Whether all jobs of a budget that were not tried go after everybody else's.
+    fn goes_behind(&self, at: BudgetId, pool: &Name, tier: Tier, tried: &BTreeSet<JobId>) -> bool {
+        let children =
+            self.state.budgets.get(&at).into_iter().flat_map(|budget| budget.children.iter().copied());
+        let mut with_jobs =
+            children.filter(|child| self.next(*child, pool, tier, tried).is_some()).peekable();
+        let all =
+            with_jobs.peek().is_some() && with_jobs.all(|child| self.goes_behind(child, pool, tier, tried));
+        tier == Tier::Funded && (all || self.is_over(at, pool))
     }
 
     /// The job that goes first at and below `at`.
-    fn next_of(
-        &self,
-        at: BudgetId,
-        (pool, tier, behind): (&Name, Tier, bool),
-        tried: &BTreeSet<JobId>,
-    ) -> Option<JobId> {
+    fn next(&self, at: BudgetId, pool: &Name, tier: Tier, tried: &BTreeSet<JobId>) -> Option<JobId> {
         let stands = |(id, job): &(&JobId, &Job)| {
             let named = job.terms.cluster.as_ref();
             let fits = |node: &Node| node.pool == *pool && self.could_hold(job, node);
@@ -141,7 +175,6 @@ impl Naive {
                 && job.budget == at
                 && job.terms.tier == tier
                 && !tried.contains(id)
-                && behind == (tier == Tier::Funded && self.is_behind(at, pool))
                 && named.map_or_else(|| self.state.nodes.values().any(fits), |named| named == pool)
         };
         let own = self.state.jobs.iter().filter(stands);
@@ -149,9 +182,13 @@ impl Naive {
             return Some(*id);
         }
         let children = self.state.budgets.get(&at)?.children.iter().copied();
-        let next = |child: BudgetId| self.next_of(child, (pool, tier, behind), tried);
+        let next = |child: BudgetId| self.next(child, pool, tier, tried);
         let with_jobs = children.filter(|child| next(*child).is_some());
-        let first = with_jobs.min_by(|a, b| self.used(*a, pool, tier).cmp_use(&self.used(*b, pool, tier)))?;
+        let behind = |child: &BudgetId| self.goes_behind(*child, pool, tier, tried);
+        let first = with_jobs.min_by(|a, b| {
+            let by_use = || self.used(*a, pool, tier).cmp_use(&self.used(*b, pool, tier));
+            behind(a).cmp(&behind(b)).then_with(by_use)
+        })?;
         next(first)
     }
 
@@ -205,8 +242,8 @@ impl Naive {
         job.terms.min_runtime.max(once_more.min(settings.cap))
     }
 
-    /// The nodes on which a job may be tried that has its GPUs after `wait` at the latest.
-    fn open(&self, id: JobId, job: &Job, pool: &Name, wait: Span) -> Vec<(NodeId, Node)> {
+    /// Whether a job is not tried on a node: its launch failed there, and there are others.
+    fn is_barred(&self, job: &Job, node: NodeId) -> bool {
         let could = |(id, node): &(&NodeId, &Node)| {
             node.contact == Contact::Ready
                 && node.cordon.is_none()
@@ -218,7 +255,11 @@ impl Naive {
         let wanted = usize::try_from(job.terms.shape.nodes).expect("few nodes");
         let others: Vec<&Name> = self.state.nodes.iter().filter(could).map(|(_, node)| &node.pool).collect();
         let in_pool = |pool: &Name| others.iter().filter(|other| **other == pool).count();
-        let is_elsewhere = others.iter().any(|pool| in_pool(pool) >= wanted);
+        others.iter().any(|pool| in_pool(pool) >= wanted) && job.failed_on.contains(&node)
+    }
+
+    /// The nodes on which a job may be tried that has its GPUs after `wait` at the latest.
+    fn open(&self, id: JobId, job: &Job, pool: &Name, wait: Span) -> Vec<(NodeId, Node)> {
         let settings = &self.state.meta.settings;
         let over = self.now.plus(wait).plus(settings.start_limit).plus(self.protection(id, job));
         let takes_work = |(id, node): &(&NodeId, &Node)| {
@@ -229,7 +270,7 @@ impl Naive {
                 && node.cordon.is_none()
                 && !node.is_draining()
                 && node.backoff_until.is_none_or(|until| until <= self.now)
-                && !(is_elsewhere && job.failed_on.contains(id))
+                && self.claims.as_ref().map_or(!self.is_barred(job, **id), |nodes| nodes.contains(id))
                 && is_in_time
         };
         let open = self.state.nodes.iter().filter(takes_work);
@@ -237,20 +278,56 @@ impl Naive {
     }
 
     fn idle(&self, id: JobId, job: &Job, pool: &Name) -> Option<On> {
+        self.idle_if(id, job, pool, self.aligns)
+    }
+
+    /// When the last protection on a node ends; the beginning of time if nobody is protected there.
+    fn protected_until(&self, node: &Node) -> Timestamp {
+        let end = |id: AttemptId| match self.attempt(id) {
+            Some(a) if a.tier == Tier::Free || a.stop.is_some() || a.ended.is_some() => Timestamp::ZERO,
+            Some(a) => a.started_at.unwrap_or(a.start_by).plus(a.protection),
+            None => {
+                let job = self.state.jobs.get(&id.job).filter(|job| job.terms.tier == Tier::Funded);
+                let is_decided = self.starts.iter().any(|(job, ..)| *job == id.job);
+                let ends = job.filter(|_| is_decided);
+                ends.map_or(Timestamp::ZERO, |job| self.go(id.job).plus(self.protection(id.job, job)))
+            }
+        };
+        let here = node.gpus.iter().flat_map(|gpu| gpu.holder.into_iter().chain(gpu.next));
+        here.map(end).filter(|until| self.now < *until).max().unwrap_or(Timestamp::ZERO)
+    }
+
+    /// When a job that was decided to start has its GPUs: at once, or after the longest grace.
+    fn go(&self, id: JobId) -> Timestamp {
+        let waits = |gpu: &scheduler_core::node::Gpu| gpu.next.is_some_and(|next| next.job == id);
+        let waits = self.state.nodes.values().flat_map(|node| &node.gpus).any(waits);
+        if waits { self.now.plus(self.state.meta.settings.grace_max) } else { self.now }
+    }
+
+    /// The idle GPUs that a job takes: on the fullest nodes; of equally full ones, if it `aligns`, on those whose
+    /// protection ends closest to its own.
+    pub fn idle_if(&self, of: JobId, job: &Job, pool: &Name, aligns: bool) -> Option<On> {
+        let own = match job.terms.tier {
+            Tier::Funded => self.now.plus(self.protection(of, job)),
+            Tier::Free => Timestamp::ZERO,
+        };
         let mut all = Vec::new();
-        for (id, node) in self.open(id, job, pool, Span::ZERO) {
+        for (id, node) in self.open(of, job, pool, Span::ZERO) {
             let idle = slots(&node, |gpu| gpu.holder.is_none() && gpu.next.is_none());
-            let matching = of_type(job, &node, &idle);
+            let mut matching = of_type(job, &node, &idle);
+            matching.retain(|slot| !self.is_reserved(of, job, (id, *slot), Span::ZERO));
             let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
             let cores = self.cores(job, &node);
             let has_room = cores <= self.now_free(&node) && cores <= self.later_free(&node, &[]);
             if matching.len() >= wanted && has_room {
-                all.push((idle.len(), id, matching[..wanted].to_vec()));
+                let until = if aligns { self.protected_until(&node) } else { own };
+                let apart = own.since(until).max(until.since(own));
+                all.push((idle.len(), apart, until, id, matching[..wanted].to_vec()));
             }
         }
         all.sort();
         let nodes = usize::try_from(job.terms.shape.nodes).expect("few nodes");
-        let found: On = all.into_iter().take(nodes).map(|(_, id, slots)| (id, slots)).collect();
+        let found: On = all.into_iter().take(nodes).map(|(.., id, slots)| (id, slots)).collect();
         (found.len() == nodes).then_some(found)
     }
 
@@ -271,7 +348,7 @@ impl Naive {
         }
         let Found { mut set, node, slots, .. } = best?;
         set.sort();
-        Some((vec![(node, self.one_of_each(&set, node, job, slots))], set))
+        Some((vec![(node, self.one_of_each(id, &set, node, job, slots))], set))
     }
 
     /// All sets of a node's victims that are enough for the job if `gone` leave anyway.
@@ -285,22 +362,28 @@ impl Naive {
     ) -> Vec<Found> {
         let (node_id, node) = of;
         let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
-        let idle = of_type(job, node, &slots(node, |gpu| gpu.holder.is_none() && gpu.next.is_none()));
+        let wait = self.state.meta.settings.grace_max;
+        let unreserved = |mut slots: Vec<Slot>| {
+            slots.retain(|slot| !self.is_reserved(id, job, (node_id, *slot), wait));
+            slots
+        };
+        let idle = slots(node, |gpu| gpu.holder.is_none() && gpu.next.is_none());
+        let idle = unreserved(of_type(job, node, &idle));
         let is_coming = |gpu: &scheduler_core::node::Gpu| {
             let comes = |holder| gone.contains(&holder) || self.comes_free(holder);
             gpu.next.is_none() && gpu.holder.is_some_and(comes)
         };
-        let coming = of_type(job, node, &slots(node, is_coming));
+        let coming = unreserved(of_type(job, node, &slots(node, is_coming)));
         let holders: BTreeSet<AttemptId> = node.gpus.iter().filter_map(|gpu| gpu.holder).collect();
         let may_take = |holder: &AttemptId| self.may_take(id, job, *holder, pool);
-        let helps = |holder: &AttemptId| !held(job, node, *holder).is_empty();
+        let helps = |holder: &AttemptId| !unreserved(held(job, node, *holder)).is_empty();
         let stays = |holder: &AttemptId| !gone.contains(holder);
         let candidates = holders.into_iter().filter(stays).filter(may_take).filter(helps);
         let candidates: Vec<AttemptId> = candidates.collect();
         let mut all = Vec::new();
         for set in subsets(&candidates) {
             let set = self.preferred(&set, pool);
-            let gained = set.iter().flat_map(|victim| held(job, node, *victim));
+            let gained = set.iter().flat_map(|victim| unreserved(held(job, node, *victim)));
             let mut slots: Vec<Slot> = idle.iter().chain(&coming).copied().chain(gained).collect();
             // Each gives the job at least one GPU: else it would not wait for it.
             let is_few = set.len() <= wanted;
@@ -315,14 +398,24 @@ impl Naive {
     }
 
     /// Whoever leaves for its cores alone gives a GPU too.
-    fn one_of_each(&self, takes: &[AttemptId], node: NodeId, job: &Job, mut slots: Vec<Slot>) -> Vec<Slot> {
+    fn one_of_each(
+        &self,
+        id: JobId,
+        takes: &[AttemptId],
+        node: NodeId,
+        job: &Job,
+        mut slots: Vec<Slot>,
+    ) -> Vec<Slot> {
         let of = |slot: &Slot| self.holder(node, *slot).filter(|holder| takes.contains(holder));
         for victim in takes {
             if slots.iter().any(|slot| of(slot) == Some(*victim)) {
                 continue;
             }
             let record = self.state.nodes.get(&node).expect("a known node");
-            let first = *held(job, record, *victim).first().expect("it has one");
+            let wait = self.state.meta.settings.grace_max;
+            let held = held(job, record, *victim);
+            let first = held.into_iter().find(|slot| !self.is_reserved(id, job, (node, *slot), wait));
+            let first = first.expect("it has one");
             let is_only = |slot: &Slot| {
                 of(slot).is_some_and(|victim| slots.iter().filter(|s| of(s) == Some(victim)).count() == 1)
             };
@@ -335,6 +428,15 @@ impl Naive {
 
     fn holder(&self, node: NodeId, slot: Slot) -> Option<AttemptId> {
         self.state.nodes.get(&node)?.gpus.get(usize::from(slot.get()))?.holder
+    }
+
+    /// The nodes that hold a part of a job if everybody leaves whom it may take.
+    pub fn able(&self, id: JobId, job: &Job, pool: &Name) -> Vec<NodeId> {
+        let open = self.open(id, job, pool, self.state.meta.settings.grace_max);
+        let able = open.iter().filter(|(node_id, node)| {
+            !self.enough(id, job, pool, (*node_id, node), &BTreeSet::new()).is_empty()
+        });
+        able.map(|(id, _)| *id).collect()
     }
 
     fn attempt(&self, id: AttemptId) -> Option<&Attempt> {
@@ -362,8 +464,12 @@ impl Naive {
         assert_ne!(victim.job, id, "a job that waits does not run");
         match attempt.tier {
             Tier::Free => true,
+            Tier::Funded if self.claims.is_some() => true,
             Tier::Funded if self.has_lane(job, pool) && !lane::is_lane(theirs) => true,
             Tier::Funded if attempt.budget == job.budget => theirs.terms.turn > job.terms.turn,
+            Tier::Funded if self.is_behind(job.budget, pool) && !self.is_behind(attempt.budget, pool) => {
+                false
+            }
             Tier::Funded => self.is_below(job.budget, attempt.budget, pool),
         }
     }
@@ -459,6 +565,7 @@ impl Naive {
         if job.terms.tier == Tier::Funded {
             self.has_more(pool, job.budget, lane::gpus(job));
         }
+        self.state.dates.remove(&(id, pool.clone()));
         self.starts.push((id, on, takes));
     }
 }

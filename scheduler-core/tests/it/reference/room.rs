@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use scheduler_core::id::{AttemptId, NodeId, Slot};
-use scheduler_core::job::{Attempt, Job};
+use scheduler_core::job::Job;
 use scheduler_core::node::Node;
 
 use super::Naive;
@@ -33,10 +33,7 @@ impl Naive {
 
     /// Cores that nobody has once all who leave have left, `also` too.
     pub(super) fn later_free(&self, node: &Node, also: &[AttemptId]) -> u64 {
-        let leaves = |id: &AttemptId| {
-            let stops = |attempt: &Attempt| attempt.ended.is_some() || attempt.stop.is_some();
-            also.contains(id) || self.attempt(*id).is_some_and(stops)
-        };
+        let leaves = |id: &AttemptId| also.contains(id) || self.comes_free(*id);
         let all = node.gpus.iter().flat_map(|gpu| gpu.holder.into_iter().chain(gpu.next));
         self.all_cores(node).saturating_sub(self.sum(node, all.filter(|id| !leaves(id))))
     }
