@@ -1,6 +1,7 @@
 //! The toy with a known answer, beside its formula.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::thread;
 
 use anyhow::{Context as _, Result};
@@ -36,7 +37,7 @@ const CAPS: [(u64, f64, f64); 6] =
     [(1, 41.7, 0.44), (2, 20.8, 0.88), (4, 10.4, 1.76), (8, 5.2, 3.52), (16, 2.6, 7.03), (24, 1.7, 10.55)];
 
 /// Writes both tables.
-pub fn toy(text: &mut String) -> Result<()> {
+pub fn toy(text: &mut String, _: &Path) -> Result<()> {
     writeln!(text, "\n## A toy with a known answer\n")?;
     writeln!(
         text,
