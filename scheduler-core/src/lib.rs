@@ -27,6 +27,7 @@ pub mod date;
 pub mod decision;
 mod digest;
 pub mod explain;
+pub mod future;
 pub mod id;
 pub mod invariants;
 pub mod job;

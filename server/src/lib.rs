@@ -19,6 +19,7 @@ mod config;
 mod disk;
 mod error;
 mod events;
+mod futures;
 mod hand_over;
 pub mod history;
 mod incoming;

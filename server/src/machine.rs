@@ -72,11 +72,8 @@ impl Machine {
 
     /// Runs `apply`; a panic inside drops its changes whole and starts safe mode, on every replica alike.
     fn guarded(&mut self, before: &State, at: At, apply: impl FnOnce(&mut State) -> Answer) -> Answer {
-        IS_APPLYING.set(true);
         let state = &mut self.view.state;
-        let answer = catch_unwind(AssertUnwindSafe(|| apply(state)));
-        IS_APPLYING.set(false);
-        answer.unwrap_or_else(|_| {
+        caught(|| apply(state)).unwrap_or_else(|| {
             tracing::error!(index = %at.index, "applying an entry panicked: its changes are dropped, safe mode begins");
             self.view.state = before.clone();
             self.view.state.meta.term = at.term;
@@ -89,6 +86,14 @@ impl Machine {
         // After the view: nobody reads a time after a step of it without the state that has the step.
         self.clock.seen(self.view.state.meta.time);
     }
+}
+
+/// Runs what applies entries; none if it panics, which does not stop the process then.
+pub fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
+    IS_APPLYING.set(true);
+    let answer = catch_unwind(AssertUnwindSafe(run));
+    IS_APPLYING.set(false);
+    answer.ok()
 }
 
 /// Reads an entry. One that can't be read was written by a newer version: going on would make this replica's state

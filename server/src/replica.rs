@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::disk::{self, Disk};
 use crate::error::Error;
 use crate::events::Events;
+use crate::futures::{self, Futures};
 use crate::hand_over;
 use crate::history::{self, History};
 use crate::incoming::Incoming;
@@ -196,6 +197,7 @@ async fn open(config: Config, secret: [u8; 32], addresses: Addresses) -> Result<
         history,
         rechecks: Semaphore::new(RECHECKS),
         long_views: Semaphore::new(LONG_VIEWS),
+        futures: Futures::default(),
         history_reads: Semaphore::new(past::READERS),
         calls: Arc::default(),
         proposals: Proposals::default(),
@@ -253,6 +255,7 @@ fn spawn(shared: &Arc<Shared>) -> JoinSet<()> {
     tasks.spawn(add_up_files(Arc::clone(shared)));
     tasks.spawn(forget_setup(Arc::clone(shared)));
     tasks.spawn(history::fetch(Arc::clone(shared)));
+    tasks.spawn(futures::run(Arc::clone(shared)));
     tasks
 }
 

@@ -16,6 +16,7 @@ use crate::clock::{Deadline, Moment};
 use crate::config::Config;
 use crate::disk::Disk;
 use crate::events::Events;
+use crate::futures::Futures;
 use crate::history::History;
 use crate::limits::{Calls, Counted, Place, Proposals};
 use crate::links::Links;
@@ -54,6 +55,8 @@ pub struct Shared {
     pub rechecks: Semaphore,
     /// Turns of views that walk the whole line.
     pub long_views: Semaphore,
+    /// Simulated futures, and how well their ranges held.
+    pub futures: Futures,
     /// Turns at the history.
     pub history_reads: Semaphore,
     /// Calls under way.

@@ -158,7 +158,7 @@ impl Client {
     /// # Errors
     /// When it is refused, or no replica answers.
     pub async fn explain(&self, subject: &str) -> Result<v1::Explanation, Failed> {
-        let request = v1::ExplainRequest { read: None, subject: subject.to_owned() };
+        let request = v1::ExplainRequest { read: None, subject: subject.to_owned(), futures: Some(0) };
         self.ask(|mut control| {
             let request = request.clone();
             async move { control.explain(request).await }

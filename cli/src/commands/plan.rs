@@ -28,6 +28,9 @@ pub struct Args {
     /// The flags.
     #[command(flatten)]
     pub flags: Flags,
+    /// Of so many simulated futures tell when it is likely to start; 0 for none [default: 50]
+    #[arg(long, value_name = "N")]
+    pub futures: Option<u32>,
     /// The command and its arguments
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<String>,
@@ -42,8 +45,8 @@ pub async fn run(shell: &Shell, args: Args) -> Result<Exit, Failure> {
         submit::prepare(shell, args.file.as_deref(), args.script.as_deref(), &args.flags, args.command)?;
     let client = shell.client()?;
     ready.settle(shell, &client).await?;
-    let request =
-        PlanJobRequest { read: None, job: Some(ready.job.clone()), launch: Some(ready.launch.clone()) };
+    let (job, launch) = (Some(ready.job.clone()), Some(ready.launch.clone()));
+    let request = PlanJobRequest { read: None, job, launch, futures: args.futures };
     let asked = client.plan_job(request).await;
     let mut plan = asked.map_err(|failure| ready.point(failure).closing("this would be refused"))?;
     super::schema(&mut plan.schema, "plan/v1");

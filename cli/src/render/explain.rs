@@ -2,8 +2,8 @@
 
 use proto::v1::{AheadView, Explanation, Fact, LevelView};
 
-use super::cost;
 use super::words::{self, block};
+use super::{cost, likely};
 use crate::form::duration;
 use crate::form::text::{count, ordinal, plain, wrap};
 use crate::shell::Look;
@@ -41,6 +41,11 @@ pub fn explain(e: &Explanation, look: &Look) -> String {
         out.push_str(&block("took", HEAD, &victims(e, look, now)));
     }
     out.push_str(&order(e));
+    if let Some(likely) = &e.likely {
+        let lines = likely::lines(likely, look, now);
+        let lines: Vec<String> = lines.iter().flat_map(|line| wrap(line, WIDTH)).collect();
+        out.push_str(&block("likely", HEAD, &lines));
+    }
     if !e.levels.is_empty() {
         out.push_str(&group_block("levels", &e.levels.iter().map(level).collect::<Vec<_>>()));
     }
@@ -63,6 +68,9 @@ fn head(e: &Explanation, look: &Look, now: u64) -> String {
         Some(("ended", how)) => how,
         _ => e.state.as_str(),
     };
+    if e.state == "budget" {
+        return format!("{}\n", plain(&e.subject));
+    }
     let mut line = match &e.cost {
         // Only an attempt is asked for by its dot; the job itself has gone on, or has ended for good.
         Some(paid) if e.subject.contains('.') => {

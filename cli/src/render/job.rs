@@ -66,6 +66,12 @@ fn rows(job: &JobView, look: &Look, now: u64) -> Vec<(&'static str, Vec<String>)
     if !job.after.is_empty() {
         rows.push(("after", job.after.iter().map(words::need).collect()));
     }
+    if let Some(date) = &job.date {
+        let by = look.zone.short(date.go_by_at, now);
+        let at = look.zone.short(date.date_at, now);
+        let text = format!("by {by} (its date is {at}), unless {}", date.unless.join(" or "));
+        rows.push(("start", wrap(&text, 80)));
+    }
     if let (Some(end), Some(at)) = (&job.end, job.ended_at) {
         let exit = job.exit.as_ref().map_or(String::new(), |exit| format!(", {}", words::exit(exit)));
         rows.push(("ended", vec![format!("{end} at {}{exit}", look.zone.short(at, now))]));

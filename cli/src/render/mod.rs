@@ -16,6 +16,7 @@ pub mod explain;
 pub mod grant;
 pub mod job;
 pub mod jobs;
+mod likely;
 pub mod node;
 pub mod plan;
 pub mod pool;

@@ -3,7 +3,7 @@
 use proto::v1::{PlacedOn, PlanJobReply};
 
 use super::words::{self, block};
-use super::{cost, receipt};
+use super::{cost, likely, receipt};
 use crate::form::text::{plain, slots, wrap};
 use crate::shell::Look;
 
@@ -38,6 +38,10 @@ pub fn plan(plan: &PlanJobReply, tier_from: &str, signal: &str, look: &Look) -> 
         row("waits", &wrap(&text, WIDTH));
     }
     row("start", &wrap(&start(plan, look, now), WIDTH));
+    if let Some(likely) = &plan.likely {
+        let lines = likely::lines(likely, look, now);
+        row("likely", &lines.iter().flat_map(|line| wrap(line, WIDTH)).collect::<Vec<_>>());
+    }
     out.push_str(&format!(
         "\n{}nothing was submitted; this is no promise\n",
         words::as_of(plan.as_of.as_ref(), look)

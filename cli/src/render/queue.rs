@@ -17,6 +17,10 @@ pub fn queue(view: &QueueView, look: &Look) -> String {
         out.push('\n');
     }
     out.push_str(&words::as_of(view.as_of.as_ref(), look));
+    if let Some(at) = view.last_round_at {
+        let age = words::now(view.as_of.as_ref()).saturating_sub(at);
+        out.push_str(&format!("last round of planning {} ago\n", duration::long(age)));
+    }
     if let Some(why) = &view.safe_mode {
         out.push_str(&format!("safe mode: no job is started ({})\n", plain(why)));
     }

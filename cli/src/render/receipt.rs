@@ -13,6 +13,9 @@ pub fn receipt(receipt: &Receipt, tier_from: &str, signal: &str, look: &Look) ->
     let at = look.zone.short(r.submitted_at, r.submitted_at);
     let mut out = format!("job {}  {}  accepted {at}\n\n", r.job, plain(&r.name));
     out.push_str(&terms(r, tier_from, signal, look));
+    if let Some(start) = start(r, look) {
+        out.push_str(&block("  start", 15, &wrap(&start, 80)));
+    }
     let next = match &r.tasks {
         Some(_) => format!("bursar job show {0}     bursar job wait {0}", r.job),
         None => format!("bursar explain {0}     bursar logs -f {0}", r.job),
@@ -57,6 +60,21 @@ pub fn terms(r: &Receipt, tier_from: &str, signal: &str, look: &Look) -> String 
         row("warning", &wrap(&plain(warning), 80));
     }
     out
+}
+
+/// Returns by when it has its GPUs: its date, or what is known before it has one. A dry run says that itself.
+fn start(r: &Receipt, look: &Look) -> Option<String> {
+    if let Some(date) = &r.date {
+        let by = look.zone.short(date.go_by_at, r.submitted_at);
+        return Some(format!("by {by} at the latest, unless {}", date.unless.join(" or ")));
+    }
+    let bound = duration::long(r.first_to_start_ms?);
+    Some(match r.place {
+        1 => format!("within {bound}, unless another job sorts ahead of it or a node of it fails"),
+        _ => format!(
+            "within {bound} of becoming first in order, unless a node of it fails; likely: bursar explain"
+        ),
+    })
 }
 
 fn budget(r: &Receipt) -> String {

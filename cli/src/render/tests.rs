@@ -1,14 +1,15 @@
 use proto::v1::{
     AheadView, AsOf, AttemptView, BudgetChange, BudgetPlanReply, BudgetPoolEffect, BudgetPoolView, BudgetRow,
-    BudgetRowEffect, BudgetShift, BudgetSide, BudgetTreeView, ExitView, Explanation, Fact, FactGroup,
-    GrantView, JobList, JobView, LaunchView, LevelView, PoolView, QueueRow, QueueView, ReasonView, Receipt,
-    Shape, UseView,
+    BudgetRowEffect, BudgetShift, BudgetSide, BudgetTreeView, DateView, ExitView, Explanation, Fact,
+    FactGroup, GrantView, JobList, JobView, LaunchView, LevelView, PoolView, QueueRow, QueueView, ReasonView,
+    Receipt, Shape, UseView,
 };
 
 use crate::form::moment::Zone;
 use crate::shell::Look;
 
 mod arrays;
+mod estimates;
 mod history;
 mod machines;
 mod pools;
@@ -76,6 +77,7 @@ fn receipt() -> Receipt {
         turn: "normal".into(),
         time_limit_ms: Some(259_200_000),
         state: "waiting".into(),
+        first_to_start_ms: Some(30_600_000),
         ..Receipt::default()
     }
 }
@@ -95,10 +97,22 @@ fn receipt_states_the_terms_in_force() {
   time limit   3 d, counted from the start of each attempt
   order        3rd; the 2 jobs ahead need 48 GPUs
   warning      the minimum runtime is shorter than restart and checkpoint interval
+  start        within 8 h 30 min of becoming first in order, unless a node of it fails; likely:
+               bursar explain
 
 next   bursar explain 4190     bursar logs -f 4190
 ",
     );
+    let first = Receipt { place: 1, ..receipt() };
+    let text = super::receipt::receipt(&first, "", "SIGTERM", &look());
+    let start =
+        "  start        within 8 h 30 min, unless another job sorts ahead of it or a node of it fails\n";
+    assert!(text.contains(start), "{text}");
+    let date =
+        DateView { go_by_at: NOW + 9_720_000, unless: vec!["a node fails".into()], ..DateView::default() };
+    let dated = Receipt { date: Some(date), ..receipt() };
+    let text = super::receipt::receipt(&dated, "", "SIGTERM", &look());
+    assert!(text.contains("  start        by 16:44 at the latest, unless a node fails\n"), "{text}");
 }
 
 #[test]
@@ -208,6 +222,7 @@ fn queue_shows_the_numbers_it_is_sorted_by() {
             row(4, 4181, "grasp-ablate", "robotics/grasp", 8, vec![], "waiting.idle"),
         ],
         left_out: 2,
+        last_round_at: None,
         safe_mode: None,
     };
     check(

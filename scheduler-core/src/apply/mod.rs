@@ -46,6 +46,7 @@ mod uncordon;
 mod undrain;
 
 pub use advance::{advance, next_change};
+pub(crate) use entry::run;
 pub use entry::{apply, broken};
 pub(crate) use principals::PRINCIPALS_MAX;
 pub use set_time::check as check_set_time;

@@ -159,7 +159,7 @@ pub fn next_look(state: &State, edit: &TimedEdit) -> Timestamp {
     }
 }
 
-/// Takes an edit back whose time has not come.
+/// Takes an edit back whose time has not come; or says that somebody has seen that it was dropped.
 ///
 /// # Errors
 /// When there is none, or `who` is neither who asked for it, nor an operator, nor the owner of the root.
@@ -174,7 +174,8 @@ pub fn cancel_edit(
         let what = format!("there is no edit {id} to come");
         return Err(Rejection::new(Code::NotFound, what, "", String::from("bursar budget history")));
     };
-    if edit.became.is_some() || edit.at <= now {
+    let is_dropped = matches!(edit.became, Some(Became::Dropped { .. }));
+    if !is_dropped && (edit.became.is_some() || edit.at <= now) {
         let what = format!("the time of edit {id} is over");
         let fix = String::from("apply a file that says otherwise");
         return Err(Rejection::new(Code::Stale, what, "what took effect is not taken back", fix));

@@ -9,7 +9,7 @@ use super::facts::{Fact, Group, fact, whose};
 use super::{Reason, Token, Who, words};
 use crate::date::{Date, How, Move, Promise, Trouble, What};
 use crate::decision::{Plan, Start, Step};
-use crate::id::{DecisionId, JobId, Name, NodeId};
+use crate::id::{DecisionId, JobId, Name, NodeId, Term};
 use crate::state::State;
 use crate::unit::Timestamp;
 
@@ -60,6 +60,13 @@ pub(crate) fn dates(state: &State, planned: &Plan, now: Timestamp) -> BTreeMap<J
         }
     }
     dates
+}
+
+/// Returns the date that a waiting job has; of several the earliest.
+#[must_use]
+pub fn date_of(state: &State, job: JobId, now: Timestamp) -> Option<DateOf> {
+    let none = Plan { term: Term::new(0), index: state.meta.index, decisions: Vec::new(), dates: Vec::new() };
+    dates(state, &none, now).remove(&job)
 }
 
 /// Returns the job that a decision gave a date: it waits for it, or its start came of it.

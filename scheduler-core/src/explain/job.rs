@@ -48,6 +48,8 @@ pub struct Explanation {
     pub facts: Vec<Group>,
     /// Its place in line and who is ahead, while it waits.
     pub place: Option<Place>,
+    /// The job itself; of an array the task that this is about.
+    pub waits_as: JobId,
     /// While it waits: the earliest moment at which enough GPUs are idle or past their protection, if that is known and
     /// still to come. Not a promise: whoever goes first may need them.
     pub earliest: Option<Timestamp>,
@@ -182,6 +184,7 @@ fn blank(state: &State, id: JobId, job: &Job, now: Timestamp) -> Explanation {
         sentence: String::new(),
         facts: vec![needs(job)],
         place: None,
+        waits_as: id,
         earliest: None,
         date: None,
         protected_until: None,

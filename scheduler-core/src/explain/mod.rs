@@ -7,6 +7,7 @@
 mod ahead;
 mod array;
 mod before;
+mod budget;
 mod change;
 mod closed;
 mod cost;
@@ -28,8 +29,9 @@ mod words;
 
 pub use ahead::{AHEAD_SHOWN, Ahead, Place, place, place_within};
 pub use array::{Sums, array_standing, shown, sums};
+pub use budget::{BudgetStory, budget};
 pub use cost::Cost;
-pub use dated::{DateOf, dated_by, how, trouble};
+pub use dated::{DateOf, date_of, dated_by, how, trouble};
 pub use decision::{Decided, decision};
 pub use facts::{Fact, Group};
 pub use job::{Explanation, attempt, job};

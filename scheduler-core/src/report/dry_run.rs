@@ -56,14 +56,8 @@ pub fn dry_run(
     submit: &Submit,
     now: Timestamp,
 ) -> Result<DryRun, Rejection> {
-    let mut view = state.clone();
-    let index = LogIndex::new(state.meta.index.get().saturating_add(1));
-    let command = Command::Submit(submit.clone());
-    let entry = Entry { time: now, actor: actor.clone(), via: None, request: None, command };
-    let job = view.meta.next_job;
-    let term = view.meta.term;
-    apply(&mut view, index, term, &entry)?;
-    let at = view.meta.time;
+    let (view, job) = submitted(state, actor, submit, now)?;
+    let (at, term) = (view.meta.time, view.meta.term);
     let whole = view.arrays.get(&job).map(|array| &array.job);
     let record = whole.or_else(|| view.jobs.get(&job)).expect("an accepted job has the next number");
     let (terms, before) = (record.terms.clone(), record.before.clone());
@@ -77,4 +71,23 @@ pub fn dry_run(
         )),
     };
     Ok(DryRun { as_of: state.meta.index, at, job, terms, before, expected })
+}
+
+/// Returns a copy of the state with a submission in it, and the number that its job has there.
+///
+/// # Errors
+/// When the submission would be refused.
+pub fn submitted(
+    state: &State,
+    actor: &Actor,
+    submit: &Submit,
+    now: Timestamp,
+) -> Result<(State, JobId), Rejection> {
+    let mut view = state.clone();
+    let index = LogIndex::new(state.meta.index.get().saturating_add(1));
+    let command = Command::Submit(submit.clone());
+    let entry = Entry { time: now, actor: actor.clone(), via: None, request: None, command };
+    let (job, term) = (view.meta.next_job, view.meta.term);
+    apply(&mut view, index, term, &entry)?;
+    Ok((view, job))
 }

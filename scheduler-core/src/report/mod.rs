@@ -18,7 +18,7 @@ mod what_if;
 pub use bill::{Biggest, Bills, By, Key, Lost, Row, Size, bill, long_bill};
 pub use capacity::{Capacity, Classes, ENDS_SHOWN, Ends, IdleNodes, capacity};
 
-pub use dry_run::{DryRun, Expected, dry_run};
+pub use dry_run::{DryRun, Expected, dry_run, submitted};
 pub use edit::{PoolEdit, RowEdit, Shift, Side, edit};
 pub use empty::{Emptying, Leaving, Order, empty_by, empty_by_order};
 pub use footprint::{Footprint, footprint};

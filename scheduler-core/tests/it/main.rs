@@ -6,6 +6,7 @@ mod burst;
 mod cluster_time;
 mod dates;
 mod explained;
+mod futures;
 mod lab;
 mod lane;
 mod leader;

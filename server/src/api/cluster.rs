@@ -142,6 +142,16 @@ pub async fn gathered(shared: &Shared) -> Gathered {
     Gathered { standing, replies }
 }
 
+/// Returns when the leader's last round of planning was finished; none if it does not say.
+pub async fn last_round(shared: &Shared) -> Option<u64> {
+    if shared.role() == "leader" {
+        return shared.last_plan.borrow().as_ref().map(|(at, _)| at.as_millis());
+    }
+    let leader = shared.standing().leader?;
+    let replies = shared.peers.standings(vec![leader.peer_addr.clone()], PATIENCE).await;
+    replies.into_iter().next()?.1.last_plan_at
+}
+
 /// Shows the control plane.
 pub async fn status(
     shared: &Shared,

@@ -7,7 +7,9 @@ use scheduler_core::array::JobArray;
 use scheduler_core::budget as budgets;
 use scheduler_core::command::{Blob, Cancel, Command, Outcome, Submit};
 use scheduler_core::explain as why;
-use scheduler_core::id::{AttemptId, AttemptNo, BudgetId, DecisionId, JobId, LogIndex, Name, SpecHash};
+use scheduler_core::id::{
+    AttemptId, AttemptNo, BudgetId, BudgetPath, DecisionId, JobId, LogIndex, Name, SpecHash,
+};
 use scheduler_core::job::{Job, Phase};
 use scheduler_core::lifecycle::array;
 use scheduler_core::plan::Links;
@@ -16,7 +18,7 @@ use scheduler_core::spec::Request as Asked;
 use scheduler_core::unit::Timestamp;
 use tonic::{Request, Status};
 
-use super::{budget, name};
+use super::{budget, cluster, likely, name};
 use crate::past;
 use crate::refusal;
 use crate::shared::{self, Read, Shared};
@@ -97,7 +99,8 @@ fn show_one(scene: Scene<'_>, links: &Links, id: JobId, reader: &Name) -> Result
     let mut standings = Standings::new(scene, links);
     if let Some(record) = state.jobs.get(&id) {
         let stands = standings.of(id, record);
-        return Ok(views::job::view(scene, id, record, reader, &stands));
+        let date = why::date_of(state, id, scene.now).map(|date| views::date::view(state, &date));
+        return Ok(v1::JobView { date, ..views::job::view(scene, id, record, reader, &stands) });
     }
     if let Some(whole) = state.arrays.get(&id) {
         let stands = views::array::stands(scene, id, whole, &mut standings);
@@ -279,7 +282,8 @@ pub async fn queue(shared: &Shared, asked: Request<v1::QueueRequest>) -> Result<
         top: usize::try_from(message.top).unwrap_or(usize::MAX),
     };
     let links = shared.linked(scene.state());
-    shared.long_view(|| views::queue::view(scene, &links, &wanted)).await
+    let view = shared.long_view(|| views::queue::view(scene, &links, &wanted)).await?;
+    Ok(v1::QueueView { last_round_at: cluster::last_round(shared).await, ..view })
 }
 
 /// What is to be explained.
@@ -287,6 +291,15 @@ enum Subject {
     /// A job, one task of it, and one attempt.
     Job(u32, Option<u32>, Option<u16>),
     Decision(DecisionId),
+    /// By its path.
+    Budget(String),
+}
+
+/// Who asks, and for how many futures.
+#[derive(Clone, Copy)]
+struct Asking<'a> {
+    who: &'a Name,
+    futures: Option<u32>,
 }
 
 /// Explains a job, an attempt or a decision.
@@ -294,15 +307,27 @@ pub async fn explain(shared: &Shared, asked: Request<v1::ExplainRequest>) -> Res
     let caller = shared.admit(asked.metadata()).await?;
     let message = asked.into_inner();
     let subject = parse(&message.subject).ok_or_else(|| {
-        let what = "it is a job `4190`, a task `4190[7]`, an attempt `4190.1` or a decision `d12.0`";
+        let what =
+            "it is a job `4190`, a task `4190[7]`, an attempt `4190.1` or a decision `d12.0`, a budget `a/b`";
         refusal::bad(&proto::Error::bad("subject", what))
     })?;
     let read = shared.read(&caller, message.read.unwrap_or_default().stale).await?;
     match subject {
         Subject::Job(number, task, attempt) => {
-            job(shared, &read, &message.subject, (number, task, attempt)).await
+            let asked = Asking { who: &caller.name, futures: message.futures };
+            job(shared, &read, &message.subject, (number, task, attempt), asked).await
         }
-        Subject::Decision(id) => decision(shared, read, &message.subject, id).await,
+        Subject::Budget(path) => {
+            let scene = shared.scene(&read);
+            let id = budget(scene.state(), &path)?;
+            let story = shared.long_view(|| why::budget(scene.state(), id, scene.now)).await?;
+            let story = story.ok_or_else(|| refusal::not_found(format!("there is no budget `{path}`")))?;
+            Ok(views::explain::budget(scene, &message.subject, &story))
+        }
+        Subject::Decision(id) => {
+            let asked = Asking { who: &caller.name, futures: message.futures };
+            decision(shared, read, &message.subject, id, asked).await
+        }
     }
 }
 
@@ -312,6 +337,7 @@ async fn job(
     read: &Read,
     subject: &str,
     (number, task, attempt): (u32, Option<u32>, Option<u16>),
+    asked: Asking<'_>,
 ) -> Result<v1::Explanation, Status> {
     let found = find_task(shared, read, number, task, true).await?;
     let scene = shared.scene(&found.read);
@@ -338,7 +364,16 @@ async fn job(
         None => refusal::not_found(format!("nothing is known of {subject} any more")),
     })?;
     let view = views::explain::job(scene, subject, &explained);
-    Ok(v1::Explanation { left_at: found.left_at.map(Timestamp::as_millis), ..view })
+    let likely = match &explained.place {
+        // The first task in line stands for all.
+        Some(_) => {
+            let job = explained.waits_as;
+            let state = (state.clone(), links, job);
+            likely::of(shared, scene, asked.who, state, asked.futures, true).await
+        }
+        None => None,
+    };
+    Ok(v1::Explanation { left_at: found.left_at.map(Timestamp::as_millis), likely, ..view })
 }
 
 /// Explains a decision: from state, then from the history.
@@ -347,11 +382,12 @@ async fn decision(
     read: Read,
     subject: &str,
     id: DecisionId,
+    asked: Asking<'_>,
 ) -> Result<v1::Explanation, Status> {
     let is_kept = read.view.state.decisions.contains(&id);
     if !is_kept && let Some(dated) = why::dated_by(&read.view.state, id) {
         // What there is to tell of a date is told with its job.
-        return job(shared, &read, subject, (dated.get(), None, None)).await;
+        return job(shared, &read, subject, (dated.get(), None, None), asked).await;
     }
     let read = if is_kept {
         Some(read)
@@ -368,6 +404,11 @@ async fn decision(
 }
 
 fn parse(subject: &str) -> Option<Subject> {
+    // Levels of budgets have no dots and no brackets; a number alone is a job.
+    let is_number = subject.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number && BudgetPath::parse(subject).is_ok() {
+        return Some(Subject::Budget(subject.to_owned()));
+    }
     if let Some(decision) = subject.strip_prefix('d') {
         let (index, n) = decision.split_once('.')?;
         return Some(Subject::Decision(DecisionId {
@@ -402,8 +443,10 @@ mod tests {
         assert!(matches!(parse("4190[7]"), Some(Subject::Job(4190, Some(7), None))));
         let id = DecisionId { index: LogIndex::new(12), n: 4 };
         assert!(matches!(parse("d12.4"), Some(Subject::Decision(found)) if found == id));
+        assert!(matches!(parse("language/posttrain"), Some(Subject::Budget(_))));
+        assert!(matches!(parse("d12"), Some(Subject::Budget(path)) if path == "d12"));
         for text in
-            ["", "x", "4190.", "4190.x", "d12", "d.1", "-1", "4190[", "4190[]", "4190]", "4190[x]", "[7]"]
+            ["", "X", "a//b", "4190.", "4190.x", "d.1", "-1", "4190[", "4190[]", "4190]", "4190[x]", "[7]"]
         {
             assert!(parse(text).is_none(), "{text}");
         }

@@ -14,6 +14,7 @@ mod events;
 mod grants;
 mod job_words;
 mod jobs;
+mod likely;
 mod logs;
 mod members;
 mod node_words;

@@ -1,6 +1,7 @@
 //! Questions that change nothing: a dry run, the bill of preemptions, capacity.
 
 use proto::v1;
+use scheduler_core::array::JobArray;
 use scheduler_core::command::Rejection;
 use scheduler_core::id::JobId;
 use scheduler_core::principal::Actor;
@@ -9,6 +10,7 @@ use scheduler_core::unit::{Span, Timestamp};
 use tonic::{Request, Status};
 
 use super::jobs::submission;
+use super::likely;
 use crate::past;
 use crate::refusal;
 use crate::shared::{Read, Shared};
@@ -28,9 +30,18 @@ pub async fn plan_job(
     let actor = Actor::Principal(caller.name.clone());
     let plan = || {
         let dry = report::dry_run(scene.state(), &links, &actor, &submit, scene.now)?;
-        Ok(views::dry_run::view(scene, &caller.name, &submit, &dry))
+        let view = views::dry_run::view(scene, &caller.name, &submit, &dry);
+        let (state, first) = report::submitted(scene.state(), &actor, &submit, scene.now)?;
+        let first = if state.arrays.contains(&first) { JobArray::task_at(first, 0) } else { first };
+        Ok((view, state, first))
     };
-    shared.long_view(plan).await?.map_err(|rejection: Rejection| refusal::status(&rejection))
+    let planned = shared.long_view(plan).await?;
+    let (view, state, job) = planned.map_err(|rejection: Rejection| refusal::status(&rejection))?;
+    if view.place.is_none() {
+        return Ok(view);
+    }
+    let likely = likely::of(shared, scene, &caller.name, (state, links, job), message.futures, false).await;
+    Ok(v1::PlanJobReply { likely, ..view })
 }
 
 /// Who asks for the whole window by its length has looked at a clock a moment ago.

@@ -2,6 +2,8 @@
 
 use proto::v1;
 use raft_store::Status as Standing;
+use scheduler_core::budget::{Became, TimedEdit};
+use scheduler_core::id::EditId;
 use scheduler_core::job::Phase;
 use scheduler_core::node::Node;
 use scheduler_core::state::State;
@@ -33,6 +35,7 @@ pub fn view(scene: Scene<'_>, gathered: &Gathered) -> v1::ClusterView {
     alarms
         .extend(meta.alarms.iter().map(|(node, what)| format!("{}: {what}", words::node_name(state, *node))));
     alarms.extend(state.nodes.values().filter_map(closed));
+    alarms.extend(state.edits.iter().filter_map(dropped));
     v1::ClusterView {
         schema: "cluster/v1".to_owned(),
         as_of: scene.as_of(),
@@ -53,6 +56,18 @@ pub fn view(scene: Scene<'_>, gathered: &Gathered) -> v1::ClusterView {
         alarms,
         led_for_ms: of_leader.and_then(|reply| reply.led_for_ms),
         changing: gathered.standing.is_changing,
+    }
+}
+
+/// Returns what became of an edit of the tree that did not hold any more when its time came.
+fn dropped((id, edit): (&EditId, &TimedEdit)) -> Option<String> {
+    match edit.became.as_ref()? {
+        Became::Dropped { why } => Some(format!(
+            "edit {id} of the budgets, by {}, was dropped when its time came: {why} (`bursar budget cancel {id} --reason \
+             seen` takes this away)",
+            edit.by
+        )),
+        Became::Applied { .. } => None,
     }
 }
 

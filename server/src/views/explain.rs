@@ -2,7 +2,7 @@
 
 use proto::v1;
 use scheduler_core::decision::{Level, Price, Right, Start};
-use scheduler_core::explain::{Ahead, Cost, Decided, Explanation, Reason, Taker};
+use scheduler_core::explain::{Ahead, BudgetStory, Cost, Decided, Explanation, Reason, Taker};
 use scheduler_core::id::AttemptId;
 use scheduler_core::state::State;
 use scheduler_core::unit::Timestamp;
@@ -56,6 +56,22 @@ pub fn job(scene: Scene<'_>, subject: &str, why: &Explanation) -> v1::Explanatio
         takers: why.takers.iter().map(|taker| taker_view(state, taker)).collect(),
         left_at: None,
         date: why.date.as_ref().map(|date| super::date::view(state, date)),
+        likely: None,
+    }
+}
+
+/// Returns the explanation of a budget.
+#[must_use]
+pub fn budget(scene: Scene<'_>, subject: &str, why: &BudgetStory) -> v1::Explanation {
+    v1::Explanation {
+        schema: "explanation/v1".to_owned(),
+        as_of: scene.as_of(),
+        subject: subject.to_owned(),
+        state: "budget".to_owned(),
+        reason: "budget.order".to_owned(),
+        sentence: why.sentence.clone(),
+        facts: why.facts.iter().map(group).collect(),
+        ..v1::Explanation::default()
     }
 }
 

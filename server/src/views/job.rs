@@ -68,6 +68,7 @@ pub fn view(scene: Scene<'_>, id: JobId, job: &Job, reader: &Name, stands: &Stan
         tasks: None,
         array: job.array.map(|task| task.of.get()),
         task: job.array.map(|task| task.index),
+        date: None,
         exclude: terms.exclude.iter().map(|node| words::node_name(state, *node)).collect(),
     }
 }

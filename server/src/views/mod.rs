@@ -18,6 +18,7 @@ pub mod drain;
 pub mod dry_run;
 pub mod explain;
 pub mod job;
+pub mod likely;
 pub mod node;
 pub mod pool;
 pub mod principal;

@@ -42,6 +42,7 @@ pub fn view(scene: Scene<'_>, links: &Links, wanted: &Wanted) -> v1::QueueView {
         rows: rows.iter().take(shown).map(|row| row_view(scene, row)).collect(),
         left_out: u64::try_from(rows.len() - shown).unwrap_or(u64::MAX),
         safe_mode: state.meta.safe_mode.as_ref().map(|mode| mode.what.clone()),
+        last_round_at: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use proto::{Wire as _, v1};
 use scheduler_core::array::{JobArray, LIVE_MAX};
+use scheduler_core::decision::UseOf;
 use scheduler_core::explain::{self, Place};
 use scheduler_core::id::{JobId, Name};
 use scheduler_core::job::{HeldBy, Job, Phase};
@@ -9,7 +10,7 @@ use scheduler_core::plan::usual_rate;
 use scheduler_core::pool;
 use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
-use scheduler_core::unit::ChargeMillis;
+use scheduler_core::unit::{ChargeMillis, Span};
 
 use super::{Scene, array, budget, charge, job, use_view, words};
 
@@ -52,7 +53,7 @@ pub fn of(scene: Scene<'_>, id: JobId, record: &Job, place: Option<&Place>) -> v
         // 0: not counted, or not in line any more.
         place: place.map_or(0, |place| place.place),
         gpus_ahead: place.map_or(0, |place| place.gpus_ahead),
-        warnings: warnings(state, id, record),
+        warnings: [warnings(state, id, record), large(state, &pool, record, &used)].concat(),
         turn: terms.turn.to_wire(),
         time_limit_ms: terms.time_limit.map(|limit| limit.as_millis()),
         state: match record.phase {
@@ -65,7 +66,31 @@ pub fn of(scene: Scene<'_>, id: JobId, record: &Job, place: Option<&Place>) -> v
         begin_at: record.before.begin.map(|at| at.as_millis()),
         after: job::needs(state, &record.before),
         tasks: state.arrays.get(&id).map(|array| array::tasks(scene, id, array)),
+        first_to_start_ms: first_to_start(state, record).map(Span::as_millis),
+        date: explain::date_of(state, id, scene.now).map(|date| super::date::view(state, &date)),
     }
+}
+
+/// Returns how long a funded job waits at most from becoming first in order: the cap, the start limit and two graces.
+fn first_to_start(state: &State, record: &Job) -> Option<Span> {
+    let settings = &state.meta.settings;
+    let graces = settings.longest_grace().plus(settings.longest_grace());
+    let is_promised = settings.dates && record.terms.tier == Tier::Funded;
+    is_promised.then(|| settings.cap.max(record.terms.min_runtime).plus(settings.start_limit).plus(graces))
+}
+
+/// Warns where one run takes so much of what the budget's share is worth that a later one waits for the window.
+fn large(state: &State, pool: &Name, record: &Job, used: &UseOf) -> Vec<String> {
+    let (slice, worth) = (set_aside(state, pool, record).get(), used.allocation.get());
+    if worth == 0 || slice < worth / 2 {
+        return Vec::new();
+    }
+    let percent = slice.saturating_mul(100) / worth;
+    Vec::from([format!(
+        "one run of its minimum is {percent} % of what the share of its budget is worth in {}: after it has run, a later \
+         attempt may wait until that has left the window",
+        state.meta.settings.window
+    )])
 }
 
 /// Returns the pool whose books the receipt shows: where the job stands, or the one it names, or the first.

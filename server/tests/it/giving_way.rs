@@ -34,7 +34,7 @@ async fn told(client: &Client, job: u32) -> Vec<v1::EventView> {
 }
 
 async fn explain(client: &Client, subject: &str) -> v1::Explanation {
-    let request = v1::ExplainRequest { read: None, subject: subject.into() };
+    let request = v1::ExplainRequest { read: None, subject: subject.into(), futures: Some(0) };
     client.inner.clone().explain(client.ask(request)).await.unwrap().into_inner()
 }
 
@@ -58,7 +58,7 @@ fn free_tier_job_gives_way_and_both_sides_can_read_why() {
         ana.job_in(free, "running").await;
 
         let sent = submission(v1::RequestMark::default(), "robotics", 2);
-        let request = v1::PlanJobRequest { read: None, job: sent.job, launch: sent.launch };
+        let request = v1::PlanJobRequest { read: None, job: sent.job, launch: sent.launch, futures: Some(0) };
         let would = ben.inner.clone().plan_job(ben.ask(request)).await.unwrap().into_inner();
         assert!(would.starts && would.sentence.contains("give way"), "{would:?}");
         let victim = format!("{free}.1");

@@ -125,7 +125,7 @@ async fn check_books(ana: &Client) {
 
 /// The decision that placed it can be explained afterwards, and its events can be read from any replica.
 async fn check_story(ana: &Client, job: u32) {
-    let ask = |subject: String| ana.ask(v1::ExplainRequest { read: None, subject });
+    let ask = |subject: String| ana.ask(v1::ExplainRequest { read: None, subject, futures: Some(0) });
     let why = ana.inner.clone().explain(ask(job.to_string())).await.unwrap().into_inner();
     assert_eq!((why.state.as_str(), why.reason.as_str()), ("ended", "ended.completed"));
     let decision = why.decision.expect("its decision is kept");

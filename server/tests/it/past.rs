@@ -109,7 +109,7 @@ async fn forgotten(lab: &Lab) {
 }
 
 async fn explain(client: &Client, subject: &str) -> v1::Explanation {
-    let request = v1::ExplainRequest { read: None, subject: subject.into() };
+    let request = v1::ExplainRequest { read: None, subject: subject.into(), futures: Some(0) };
     client.inner.clone().explain(client.ask(request)).await.unwrap().into_inner()
 }
 

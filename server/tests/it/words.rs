@@ -170,7 +170,7 @@ fn running_job_that_is_requeued_saves_leaves_and_starts_again() {
 
 async fn dry_run(client: &Client, budget: &str, gpus: u32) -> Result<v1::PlanJobReply, Status> {
     let sent = submission(v1::RequestMark::default(), budget, gpus);
-    let request = v1::PlanJobRequest { read: None, job: sent.job, launch: sent.launch };
+    let request = v1::PlanJobRequest { read: None, job: sent.job, launch: sent.launch, futures: None };
     client.inner.clone().plan_job(client.ask(request)).await.map(Response::into_inner)
 }
 
@@ -184,6 +184,8 @@ fn dry_run_says_what_a_submission_would_meet_and_submits_nothing() {
         let would = dry_run(&ana, "science", 1).await.unwrap();
         assert!(!would.starts && would.sentence.starts_with("it would be waiting"), "{would:?}");
         assert!(!would.reasons.is_empty() && would.on.is_empty());
+        assert!(would.receipt.unwrap().first_to_start_ms.is_some());
+        assert!(would.likely.is_none(), "it stands in no line: there is no node");
         let joined = join(&lab, "node-1").await;
         let mut agent = link(&lab, &joined, 2).await;
         let would = until("room on the node", || async {

@@ -1,5 +1,6 @@
 //! Explanations of what preemption, gangs and drains do to a job.
 
+mod budget;
 mod closed;
 mod planned;
 mod preempted;
