@@ -342,7 +342,7 @@ pub fn use_of(charged: u128) -> UseOf {
     }
 }
 
-pub fn rights() -> [Right; 4] {
+pub fn rights() -> [Right; 5] {
     [
         Right::FreeTier,
         Right::Turn,
