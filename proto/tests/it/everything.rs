@@ -167,6 +167,7 @@ fn stops() -> Vec<Stop> {
         (Basis::Declared, None),
         (Basis::Unknown, None),
         (Basis::Unknown, None),
+        (Basis::Unknown, None),
     ];
     let taken = rights().into_iter().zip(bases).map(|(right, (basis, saved))| taken(right, basis, saved));
     let who = || (name("ceo"), "so".to_owned());

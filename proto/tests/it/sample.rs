@@ -407,6 +407,7 @@ fn takes() -> Vec<Take> {
         (Basis::Declared, None),
         (Basis::Unknown, None),
         (Basis::Unknown, None),
+        (Basis::Unknown, None),
     ];
     let take = |((no, right), (basis, saved_at))| Take {
         attempt: attempt(no),
