@@ -91,7 +91,11 @@ pub fn free_tier_gives_way_first_and_then_whoever_is_past_its_protection(lab: &m
     first_work.end(0);
     let again = story::started(lab, bob, funded, 2);
     assert_ne!(again.nodes, gave_way.nodes, "{again:#?}");
-    let starts = work.said("start");
+    // Its process exists before it has said so.
+    let starts = until("the word of its second start", || {
+        let starts = work.said("start");
+        (starts.len() >= 2).then_some(starts)
+    });
     let step = |line: &chaos_tests::work::Line| line.value("step").map(String::from);
     assert_eq!(starts.len(), 2, "{starts:#?}");
     assert_eq!(step(&starts[1]), work.said_by(1, "saved").last().and_then(step), "{:#?}", work.lines());

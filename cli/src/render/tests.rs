@@ -126,6 +126,8 @@ fn receipt_of_the_free_tier_names_no_charge() {
         resumable: false,
         warnings: vec![],
         time_limit_ms: None,
+        // Nobody promises the free tier anything.
+        first_to_start_ms: None,
         ..receipt()
     };
     check(

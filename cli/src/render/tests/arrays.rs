@@ -38,6 +38,8 @@ fn receipt_says_what_a_job_waits_for_and_which_tasks_an_array_has() {
   after        4188 prepare must have ended: it has
                4180[0] prepare must complete
   order        held until then; in line at the place of its submission
+  start        within 8 h 30 min of becoming first in order, unless a node of it fails; likely:
+               bursar explain
 
 next   bursar job show 4190     bursar job wait 4190
 ",
