@@ -41,7 +41,7 @@ fn words_about_jobs_and_nodes_are_checked_before_anybody_is_asked() {
     let both = ["node", "drain", "n", "--reason", "r", "--now", "--deadline", "2h"];
     check(home.path(), &both, 2, "cannot be used with");
     check(home.path(), &["bill", "--by", "teem"], 2, "cause");
-    check(home.path(), &["explain", "node-17"], 2, "is no job, attempt or decision");
+    check(home.path(), &["explain", "Node_17"], 2, "is no job, attempt, decision");
     check(home.path(), &["explain", "B1203"], 0, "minimum runtime longer than the time limit");
     check(home.path(), &["plan", "absent.yaml"], 1, "cannot read absent.yaml");
     check(home.path(), &["plan", "--budget", "a", "--priority", "high", "--", "x"], 2, "--turn");
