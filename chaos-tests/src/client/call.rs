@@ -254,17 +254,22 @@ impl Client {
     pub async fn jobs(&self) -> Result<Vec<v1::JobView>, Failed> {
         let states =
             ["held", "waiting", "starting", "running", "stopping", "ended"].map(String::from).to_vec();
-        let request = v1::ListJobsRequest { states, limit: 100_000, ..v1::ListJobsRequest::default() };
-        let list = self
-            .ask(|mut control| {
-                let request = request.clone();
-                async move { control.list_jobs(request).await }
-            })
-            .await?;
-        if list.left_out > 0 {
-            return Err(Failed { code: 0, what: format!("{} jobs were left out of a list", list.left_out) });
+        self.list(v1::ListJobsRequest { states, ..v1::ListJobsRequest::default() }).await
+    }
+
+    /// Reads every page of a list.
+    async fn list(&self, mut request: v1::ListJobsRequest) -> Result<Vec<v1::JobView>, Failed> {
+        request.limit = 100_000;
+        let mut jobs = Vec::new();
+        loop {
+            let asked = &request;
+            let page = self.ask(|mut control| async move { control.list_jobs(asked.clone()).await }).await?;
+            jobs.extend(page.jobs);
+            match page.next {
+                Some(next) => request.from = Some(next),
+                None => return Ok(jobs),
+            }
         }
-        Ok(list.jobs)
     }
 
     /// Returns the numbers of the jobs that have not ended.
@@ -272,14 +277,8 @@ impl Client {
     /// # Errors
     /// When it is refused, or no replica answers.
     pub async fn live_jobs(&self) -> Result<Vec<u32>, Failed> {
-        let request = v1::ListJobsRequest { limit: 100_000, ..v1::ListJobsRequest::default() };
-        let list = self
-            .ask(|mut control| {
-                let request = request.clone();
-                async move { control.list_jobs(request).await }
-            })
-            .await?;
-        Ok(list.jobs.iter().map(|job| job.job).collect())
+        let jobs = self.list(v1::ListJobsRequest::default()).await?;
+        Ok(jobs.iter().map(|job| job.job).collect())
     }
 
     /// Reads the control plane.

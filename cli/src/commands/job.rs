@@ -203,10 +203,11 @@ async fn list_jobs(shell: &Shell, list: List) -> Result<Exit, Failure> {
         tasks: list.tasks,
     };
     let mut view = client.list_jobs(request.clone()).await?;
-    // The history is looked through a part at a time.
+    // The history is looked through a part at a time; of live jobs an answer holds so many at most.
     while let Some(next) = view.next.take() {
         let found = u32::try_from(view.jobs.len()).unwrap_or(u32::MAX);
-        if list.limit != 0 && found >= list.limit {
+        let is_enough = if list.limit == 0 { time.since_at.is_none() } else { found >= list.limit };
+        if is_enough {
             view.next = Some(next);
             break;
         }

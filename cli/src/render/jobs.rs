@@ -46,10 +46,11 @@ pub fn jobs(list: &JobList, since: Option<u64>, look: &Look) -> String {
     if list.left_out > 0 {
         out.push_str(&format!("and {} more: --limit N shows more of them\n", list.left_out));
     }
-    if list.next.is_some() {
+    let goes_on_in_the_past = list.next.is_some() && list.left_out == 0;
+    if goes_on_in_the_past {
         out.push_str("there may be more that ended earlier: --limit N shows more of them\n");
     }
-    out.push_str(&reach::page(list.reach.as_ref(), list.next.is_some(), since, look));
+    out.push_str(&reach::page(list.reach.as_ref(), goes_on_in_the_past, since, look));
     out
 }
 

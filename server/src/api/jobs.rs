@@ -185,6 +185,8 @@ pub async fn list(shared: &Shared, asked: Request<v1::ListJobsRequest>) -> Resul
     };
     let limit = usize::try_from(message.limit).ok().filter(|limit| *limit > 0);
     let most = limit.unwrap_or(LIST_DEFAULT).min(LIST_MAX);
+    let below = message.from.as_deref().map(|text| text.parse().map(JobId::new).map_err(|_| not_a_place()));
+    let below = below.transpose()?;
     let make = || {
         let mut standings = Standings::new(scene, &links);
         let (mut jobs, mut left_out) = (Vec::new(), 0);
@@ -192,6 +194,7 @@ pub async fn list(shared: &Shared, asked: Request<v1::ListJobsRequest>) -> Resul
         let whole = state.arrays.iter().map(|(id, array)| (id, &array.job));
         let mut all: Vec<(&JobId, &Job)> =
             single.chain(whole).filter(|(_, record)| is_meant(record)).collect();
+        all.retain(|(id, _)| below.is_none_or(|below| **id < below));
         all.sort_unstable_by_key(|(id, _)| **id);
         for (id, record) in all.into_iter().rev() {
             let has_ended = matches!(record.phase, Phase::Ended { .. });
@@ -217,14 +220,21 @@ pub async fn list(shared: &Shared, asked: Request<v1::ListJobsRequest>) -> Resul
         }
         (jobs, left_out)
     };
-    let (jobs, left_out) = shared.long_view(make).await?;
+    let (jobs, left_out): (Vec<v1::JobView>, u64) = shared.long_view(make).await?;
+    let next = jobs.last().filter(|_| left_out > 0).map(|job| job.job.to_string());
     Ok(v1::JobList {
         schema: "job-list/v1".to_owned(),
         as_of: scene.as_of(),
         jobs,
         left_out,
+        next,
         ..v1::JobList::default()
     })
+}
+
+/// Refuses to go on from a place that no list named.
+fn not_a_place() -> Status {
+    refusal::bad(&proto::Error::bad("from", "no answer gave it"))
 }
 
 /// Lists jobs that ended from a moment on, a page at a time.
@@ -236,7 +246,7 @@ async fn ended(
     (budget, user, since_at): (Option<BudgetId>, Option<Name>, u64),
 ) -> Result<v1::JobList, Status> {
     let from = message.from.as_deref().map(|text| {
-        past::Place::parse(text).ok_or_else(|| refusal::bad(&proto::Error::bad("from", "no answer gave it")))
+        past::Place::parse(text).ok_or_else(not_a_place)
     });
     let limit = usize::try_from(message.limit).ok().filter(|limit| *limit > 0);
     let wanted = past::Wanted {

@@ -191,3 +191,29 @@ fn queue_is_in_the_order_of_use_and_a_waiting_job_is_cancelled_at_once() {
         assert!(matches!(set.items[0].order, Some(v1::assignment::Order::Stop(_))), "{set:?}");
     });
 }
+
+#[test]
+fn live_jobs_are_listed_a_page_at_a_time_and_none_twice_or_never() {
+    alone(|lock| async {
+        let lab = Lab::founded(lock).await;
+        let ana = lab.client(0, "ana-token").await;
+        let mut jobs = Vec::new();
+        for _ in 0..5 {
+            jobs.push(ana.submit("science", 1).await.unwrap().job);
+        }
+        jobs.reverse();
+        let (mut seen, mut left) = (Vec::new(), Vec::new());
+        let mut request = v1::ListJobsRequest { limit: 2, ..v1::ListJobsRequest::default() };
+        loop {
+            let page = ana.inner.clone().list_jobs(ana.ask(request.clone())).await.unwrap().into_inner();
+            seen.extend(page.jobs.iter().map(|job| job.job));
+            left.push(page.left_out);
+            let Some(next) = page.next else { break };
+            request.from = Some(next);
+        }
+        assert_eq!((seen, left), (jobs, vec![3, 1, 0]));
+        request.from = Some("somewhere".into());
+        let refused = ana.inner.clone().list_jobs(ana.ask(request)).await.unwrap_err();
+        assert!(refused.message().contains("from"), "{refused:?}");
+    });
+}
