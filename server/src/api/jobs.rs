@@ -245,9 +245,7 @@ async fn ended(
     message: &v1::ListJobsRequest,
     (budget, user, since_at): (Option<BudgetId>, Option<Name>, u64),
 ) -> Result<v1::JobList, Status> {
-    let from = message.from.as_deref().map(|text| {
-        past::Place::parse(text).ok_or_else(not_a_place)
-    });
+    let from = message.from.as_deref().map(|text| past::Place::parse(text).ok_or_else(not_a_place));
     let limit = usize::try_from(message.limit).ok().filter(|limit| *limit > 0);
     let wanted = past::Wanted {
         budget,
