@@ -117,7 +117,7 @@ impl Leader {
     /// explanation at the leader goes by.
     #[must_use]
     pub fn links(&self, state: &State, now: Timestamp) -> Links {
-        self.contacts.live(state, now).with_saves(self.saves.newest(state))
+        self.contacts.live(state, now).with_saves(self.saves.newest())
     }
 
     fn saves(&mut self, state: &State, node: NodeId, session: Session, saves: &[Saved], now: Timestamp) {
@@ -276,9 +276,9 @@ impl Leader {
             effects.push(Effect::Propose { ticket, command: Box::new(command) });
         }
         let (contacts, saves) = (&self.contacts, &self.saves);
-        let live = || contacts.live(state, now).with_saves(saves.newest(state));
+        let live = || contacts.live(state, now).with_saves(saves.newest());
         if let Some(links) = self.planning.begin(state, now, live) {
-            self.saves.forget_ended(state);
+            self.saves.tidy(state);
             effects.push(Effect::Plan { view: Box::new(state.clone()), links, term: self.term });
         }
         let (silence, progress) = (self.contacts.look_at(), self.saves.due());

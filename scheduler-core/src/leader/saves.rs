@@ -8,6 +8,7 @@ use crate::command::{Command, Saved};
 use crate::id::{AttemptId, NodeId};
 use crate::job::Attempt;
 use crate::state::State;
+use crate::table::Table;
 use crate::unit::{Span, Timestamp};
 
 /// Of an attempt one entry in this time.
@@ -23,6 +24,8 @@ const COMMAND_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Saves {
     known: BTreeMap<AttemptId, Known>,
+    /// Their newest checkpoints: each plan has a copy, which costs nothing.
+    newest: Table<AttemptId, Timestamp>,
     due: BTreeSet<(Timestamp, AttemptId)>,
 }
 
@@ -54,8 +57,9 @@ impl Saves {
         let saved_at = said.saved_at.map(|at| at.min(now));
         let is_newer = saved_at > known.saved_at.max(attempt.saved_at);
         let is_first = attempt.signed_at.is_none() && known.signed_at.is_none();
-        if is_newer {
-            known.saved_at = saved_at;
+        if let Some(saved_at) = saved_at.filter(|_| is_newer) {
+            known.saved_at = Some(saved_at);
+            self.newest.insert(id, saved_at);
         }
         let sign = said.signed_at.or(saved_at).map(|at| at.min(now)).filter(|_| is_first);
         known.signed_at = known.signed_at.or(sign);
@@ -85,7 +89,11 @@ impl Saves {
             self.due.remove(&(at, id));
             let Some(known) = self.known.get_mut(&id) else { continue };
             known.due = None;
-            if lives(state, id) && state.attempts.get(&id).is_some_and(|a| a.started_at.is_none()) {
+            if !lives(state, id) {
+                self.forget(id);
+                continue;
+            }
+            if state.attempts.get(&id).is_some_and(|a| a.started_at.is_none()) {
                 known.due = Some(now.plus(STARTS_SOON));
                 self.due.insert((now.plus(STARTS_SOON), id));
                 continue;
@@ -102,16 +110,28 @@ impl Saves {
         by_node.into_iter().flat_map(parts).collect()
     }
 
-    /// Returns the newest checkpoint of each attempt that lives.
-    pub(super) fn newest(&self, state: &State) -> BTreeMap<AttemptId, Timestamp> {
-        let live = self.known.iter().filter(|(id, _)| lives(state, **id));
-        live.filter_map(|(id, known)| Some((*id, known.saved_at?))).collect()
+    /// Returns the newest checkpoint of each attempt that lives, and of some that ended.
+    pub(super) fn newest(&self) -> Table<AttemptId, Timestamp> {
+        self.newest.clone()
     }
 
-    /// Drops what is known of attempts that have ended: their end had the newest with it.
-    pub(super) fn forget_ended(&mut self, state: &State) {
-        self.known.retain(|id, _| lives(state, *id));
-        self.due.retain(|(_, id)| lives(state, *id));
+    /// Drops what is known of attempts that have ended, once half of all have: their end had the newest with it.
+    pub(super) fn tidy(&mut self, state: &State) {
+        if self.known.len() > 2 * state.attempts.len() {
+            self.forget_ended(state);
+        }
+    }
+
+    fn forget_ended(&mut self, state: &State) {
+        let ended: Vec<AttemptId> = self.known.keys().copied().filter(|id| !lives(state, *id)).collect();
+        ended.into_iter().for_each(|id| self.forget(id));
+    }
+
+    fn forget(&mut self, id: AttemptId) {
+        self.newest.remove(&id);
+        if let Some(due) = self.known.remove(&id).and_then(|known| known.due) {
+            self.due.remove(&(due, id));
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::state::State;
 use crate::unit::{Bytes, GpuCount, MilliGpus};
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 /// Cores and memory of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -137,7 +138,7 @@ fn fits(state: &State, node: NodeId, shape: &Shape, taken: impl FnOnce(&Node) ->
 fn sum(
     state: &State,
     node: &Node,
-    attempts: BTreeSet<AttemptId>,
+    attempts: impl IntoIterator<Item = AttemptId>,
     counts: impl Fn(&AttemptId, &Attempt) -> bool,
 ) -> Need {
     let mut sum = Need::default();
@@ -158,10 +159,15 @@ pub fn holders(node: &Node) -> BTreeSet<AttemptId> {
     node.gpus.iter().filter_map(|gpu| gpu.holder).collect()
 }
 
-/// Returns the attempts that GPUs of `node` are with or promised to, strays too, each once: what its agent hears of.
+/// Returns the attempts that GPUs of `node` are with or promised to, strays too, each once and in order: what its agent
+/// hears of.
 #[must_use]
-pub fn attempts_on(node: &Node) -> BTreeSet<AttemptId> {
-    node.gpus.iter().flat_map(|gpu| [gpu.holder, gpu.next]).flatten().collect()
+pub fn attempts_on(node: &Node) -> Vec<AttemptId> {
+    let mut attempts: Vec<AttemptId> =
+        node.gpus.iter().flat_map(|gpu| [gpu.holder, gpu.next]).flatten().collect();
+    attempts.sort_unstable();
+    attempts.dedup();
+    attempts
 }
 
 fn count(node: &Node) -> GpuCount {

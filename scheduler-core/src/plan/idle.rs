@@ -9,7 +9,7 @@ use super::closest::closest;
 use super::fit::{Room, is_over_in_time, shut, unheard};
 use crate::id::{AttemptId, JobId, Name, NodeId, Slot};
 use crate::job::Attempt;
-use crate::lifecycle::need::{Need, is_of_type, need};
+use crate::lifecycle::need::{Need, attempts_on, is_of_type, need};
 use crate::lifecycle::reserve::{self, Reserved, Stay, both};
 use crate::mutant::{self, Mutant};
 use crate::node::{Gpu, Node};
@@ -317,11 +317,6 @@ fn with_holder(node: &Node, holder: Option<AttemptId>) -> Vec<Slot> {
     let numbered = node.gpus.iter().zip(0_u16..);
     let is_wanted = |gpu: &Gpu| gpu.is_present && gpu.holder == holder && gpu.next.is_none();
     numbered.filter(|(gpu, _)| is_wanted(gpu)).map(|(_, slot)| Slot::new(slot)).collect()
-}
-
-/// Returns the attempts that have GPUs of `node`, or are promised some, each once.
-fn attempts_on(node: &Node) -> BTreeSet<AttemptId> {
-    node.gpus.iter().flat_map(|gpu| gpu.holder.into_iter().chain(gpu.next)).collect()
 }
 
 /// Whether an attempt is certain to give up its GPUs: it has ended, or it stops and every one of its nodes hears of it.

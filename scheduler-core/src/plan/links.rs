@@ -1,10 +1,11 @@
 //! Which nodes the leader hears of.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 
 use crate::id::{AttemptId, NodeId};
 use crate::node::Contact;
 use crate::state::State;
+use crate::table::Table;
 use crate::unit::Timestamp;
 
 /// What only the leader's memory has: nodes with a live link, which alone get new work, and checkpoints that are newer
@@ -12,14 +13,14 @@ use crate::unit::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Links {
     nodes: BTreeSet<NodeId>,
-    saves: BTreeMap<AttemptId, Timestamp>,
+    saves: Table<AttemptId, Timestamp>,
 }
 
 impl Links {
     /// Makes the set from its nodes.
     #[must_use]
     pub fn new(nodes: BTreeSet<NodeId>) -> Self {
-        Self { nodes, saves: BTreeMap::new() }
+        Self { nodes, saves: Table::default() }
     }
 
     /// Returns every node that state has as ready: what a replica that is not the leader, and a simulator, go by.
@@ -47,7 +48,7 @@ impl Links {
 
     /// Adds checkpoints that the ranks reported, by attempt.
     #[must_use]
-    pub fn with_saves(self, saves: BTreeMap<AttemptId, Timestamp>) -> Self {
+    pub fn with_saves(self, saves: Table<AttemptId, Timestamp>) -> Self {
         Self { saves, ..self }
     }
 

@@ -437,7 +437,7 @@ fn a_checkpoint_that_only_the_leader_knows_of_counts() {
     let plain = &starts(&lab)[0].takes[0];
     assert_eq!(plain.attempt.to_string(), "91.1");
     let (ninety, saved) = (*lab.attempts.keys().next().expect("it runs"), NOW);
-    let links = Links::all_ready(&lab).with_saves([(ninety, saved)].into());
+    let links = Links::all_ready(&lab).with_saves([(ninety, saved)].into_iter().collect());
     let take = plan(&lab, &links, NOW, Term::new(1)).decisions[0].takes[0].clone();
     assert_eq!((take.attempt, take.price.saved_at), (ninety, Some(saved)));
 }

@@ -124,7 +124,7 @@ fn what_a_preemption_would_cost_follows_the_rules_of_the_bill() {
     // A checkpoint that only the leader knows counts too, one of the future as now.
     let lab = state(LAB);
     let age = |at: Timestamp| {
-        let links = Links::all_ready(&lab).with_saves([(attempt(1), at)].into());
+        let links = Links::all_ready(&lab).with_saves([(attempt(1), at)].into_iter().collect());
         job(&lab, &links, JobId::new(1), NOW).and_then(|found| found.cost_now).map(|cost| cost.age)
     };
     assert_eq!(age(NOW.minus(mins(4))), Some(mins(4)));
