@@ -66,6 +66,16 @@ async fn read_all(lab: &Lab, at: usize, query: Query) -> Vec<Record> {
     }
 }
 
+/// Says up to which entry all replicas have the same records, and what each has of its history.
+fn first_difference(lab: &Lab, index: u64) -> String {
+    let digest =
+        |at: usize, to: u64| shared(lab, at).history.digest(LogIndex::new(0), LogIndex::new(to)).ok();
+    let differs = |to: &u64| (1..3).any(|at| digest(at, *to) != digest(0, *to));
+    let first = (0..=index).find(differs);
+    let coverage: Vec<_> = (0..3).map(|at| shared(lab, at).history.coverage()).collect();
+    format!("the first that differs is of entry {first:?}; {coverage:#?}")
+}
+
 /// Waits until every replica has all of history, and compares them.
 async fn assert_equal(lab: &Lab) {
     let (index, digests) = lab.settled().await;
@@ -82,7 +92,8 @@ async fn assert_equal(lab: &Lab) {
         let digest = history.digest(LogIndex::new(0), LogIndex::new(index)).unwrap();
         seen.push(digest.unwrap_or_else(|| panic!("{:?}", history.coverage())));
     }
-    assert!(seen.iter().all(|digest| *digest == seen[0]), "records are equal, byte by byte");
+    let is_equal = seen.iter().all(|digest| *digest == seen[0]);
+    assert!(is_equal, "records are equal, byte by byte: {}", first_difference(lab, index));
     let first = read_all(lab, 0, Query::all(ALL)).await;
     for at in 1..3 {
         assert_eq!(read_all(lab, at, Query::all(ALL)).await, first);
