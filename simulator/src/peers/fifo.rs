@@ -1,7 +1,8 @@
 //! First in, first out: jobs start in the order of their submission, and nobody goes before one that waits.
 //!
-//! What Slurm does with `PriorityType=priority/basic` and `SchedulerType=sched/builtin` ("once any job in a partition is
-//! left pending, no other jobs in that partition will be scheduled", <https://slurm.schedmd.com/sched_config.html>).
+//! What Slurm does with `PriorityType=priority/basic` and `SchedulerType=sched/builtin` ("once any job or job array
+//! task in a partition is left pending, no other jobs in that partition will be scheduled",
+//! <https://slurm.schedmd.com/sched_config.html>).
 //! Nobody is ever preempted; the free tier stands in the same line.
 
 use scheduler_core::decision::Plan;

@@ -1,9 +1,10 @@
 //! Strict levels with opt-out of preemption and limits of teams: what one lab ran before it gave out shares of time.
 //!
-//! After Ai2's account of what it replaced (October 2026) and the public Beaker client of that time: levels that cost
-//! nothing, so that in the end everything had the highest one; a flag by which a job opts out of preemption; limits of
-//! how many GPUs a team may hold in jobs that opted out; strict order by level with backfill, by which is meant: whoever
-//! fits starts, and nothing is kept free for who does not.
+//! After Ai2's account of what it replaced (October 2026): levels that cost nothing, so that in the end everything had the
+//! highest one, and a flag by which a job opts out of preemption. Its public client of the time before (beaker-py 2) has the
+//! rest: a workspace's `slot_limit_non_preemptible` and `slot_limit_preemptible`, `maximum_workload_priority`, and the policies of a
+//! cluster, of which `STRICT_PRIORITY_BACKFILL_ALL` is meant here: strict order by level, and whoever fits starts all the same;
+//! nothing is kept free for who does not. No worked example of it is published; the tests hold it to these rules.
 //!
 //! What stands for them here: a team is a budget below the root, its limit is its share of the pool's GPUs. Every funded
 //! job opts out as long as its team is within its limit (it costs nothing), and runs without that beyond it. Who opted out

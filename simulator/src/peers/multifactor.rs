@@ -6,8 +6,10 @@
 
 use scheduler_core::unit::Span;
 
-/// How much each factor counts. The default is the configuration example of the documentation: fair-share ten times as much
-/// as age and size, classes nothing.
+/// How much each factor counts. The default is the first configuration example of the documentation: fair-share ten times
+/// as much as age, size and partition, classes nothing, a half-life and a longest age of two weeks
+/// (`PriorityWeightFairshare=10000`, `PriorityWeightAge=1000`, ..., `PriorityDecayHalfLife=14-0`, `PriorityMaxAge=14-0`). What
+/// is not set would be 7 days for both.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weights {
     /// `PriorityWeightAge`.
@@ -73,7 +75,9 @@ pub fn decayed(usage: f64, after: Span, weights: &Weights) -> f64 {
     usage * 0.5_f64.powf(seconds(after) / seconds(weights.half_life))
 }
 
-/// Returns a job's value: each part is cut to a whole number, as `sprio` prints it.
+/// Returns a job's value: each part is cut to a whole number and then added, as in the lists of the manual page of `sprio`.
+/// (One of its five examples adds before it cuts, and so is one more; newer versions do that. It is less than one a
+/// factor, of ten thousand.)
 #[must_use]
 pub fn value(factors: &Factors, weights: &Weights) -> f64 {
     let parts = [
@@ -96,21 +100,35 @@ pub(super) fn seconds(span: Span) -> f64 {
 mod tests {
     use super::*;
 
-    /// The example in the manual page of `sprio` (<https://slurm.schedmd.com/sprio.html>): weights of 1000 for age, 100,000 for
-    /// fair-share, 1000 for size and 10,000 for the partition; job 65539 has the factors 0.0007180, 0.5166470, 1 and 1, and
-    /// the value 62664 = 0 + 51664 + 1000 + 10000.
+    /// The weights that the manual page of `sprio` shows (`sprio -w`, <https://slurm.schedmd.com/sprio.html>).
+    const OF_THE_PAGE: Weights = Weights {
+        age: 1000.0,
+        fair_share: 100_000.0,
+        size: 1000.0,
+        partition: 10_000.0,
+        class: 1.0,
+        max_age: Span::from_hours(7 * 24),
+        half_life: Span::from_hours(7 * 24),
+    };
+
+    /// The lists of the same page: factors as `sprio -n` prints them (age 0.0007180, size and partition 1, class 0), and the
+    /// values that `sprio` prints for the same jobs, 65539 to 65541.
     #[test]
-    fn a_value_is_that_of_the_manual_page_of_sprio() {
-        let weights = Weights {
-            age: 1000.0,
-            fair_share: 100_000.0,
-            size: 1000.0,
-            partition: 10_000.0,
-            ..Weights::default()
-        };
-        let factors =
-            Factors { age: 0.000_718, fair_share: 0.516_647, size: 1.0, partition: 1.0, class: 0.0 };
-        assert!((value(&factors, &weights) - 62_664.0).abs() < 1e-9);
+    fn values_are_those_of_the_manual_page_of_sprio() {
+        let printed = [(0.516_647_0, 62_664.0), (0.516_637_0, 62_663.0), (0.516_627_0, 62_662.0)];
+        for (fair_share, expected) in printed {
+            let factors = Factors { age: 0.000_718_0, fair_share, size: 1.0, partition: 1.0, class: 0.0 };
+            assert_eq!(value(&factors, &OF_THE_PAGE).to_bits(), f64::to_bits(expected), "{fair_share}");
+        }
+    }
+
+    /// "A job that requests all the nodes on the machine will get a job size factor of 1.0", and "at some configurable length
+    /// of time the age factor will max out to 1.0" (the multifactor page): such a job is worth its weights.
+    #[test]
+    fn factors_of_one_are_worth_their_weights() {
+        let weights = Weights::default();
+        let whole = Factors { age: age_factor(weights.max_age, &weights), size: 1.0, ..Factors::default() };
+        assert_eq!(value(&whole, &weights).to_bits(), 2000.0_f64.to_bits());
     }
 
     #[test]

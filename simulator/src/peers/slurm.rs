@@ -1,15 +1,23 @@
 //! Slurm as many GPU sites run it: multifactor with Fair Tree, backfill, a time that is exempt from preemption, and a
 //! lower class of service that gives way.
 //!
-//! - Order: `priority/multifactor` over Fair Tree (see [`multifactor`](super::multifactor) and
-//!   [`fair_tree`](super::fair_tree)); ranks are computed every `PriorityCalcPeriod`, five minutes.
-//! - Start: strictly in order until one has to wait, at each event; then `sched/backfill` every `bf_interval`, 30 seconds.
+//! - Order: "jobs that can preempt" before others, then value, then submission, then number, as the page on the multifactor
+//!   plugin lists it (<https://slurm.schedmd.com/priority_multifactor.html>; where nobody preempts, a lower `PriorityTier` has
+//!   the same effect). Values: [`multifactor`](super::multifactor) over [`fair_tree`](super::fair_tree); ranks are computed
+//!   every `PriorityCalcPeriod`, five minutes.
+//! - Start: "in a strict priority order and once any job or job array task in a partition is left pending, no other jobs in
+//!   that partition will be scheduled", at each event; then `sched/backfill` every `bf_interval`, 30 seconds
+//!   (<https://slurm.schedmd.com/sched_config.html>).
 //! - Preemption (<https://slurm.schedmd.com/preempt.html>): `PreemptType=preempt/qos`. The free tier stands for a class of
 //!   service that normal jobs preempt, with a usage factor of 0 and `PreemptMode=REQUEUE`; normal jobs do not preempt each
-//!   other. Nobody is taken before `PreemptExemptTime`; of those that may be, the youngest first
-//!   (`preempt_youngest_first`).
+//!   other. Nobody is taken before `PreemptExemptTime`; of those that may be, the youngest first (`youngest_first` among
+//!   `PreemptParameters`). None of this is on by default: it is how GPU sites with a free class set it.
 //! - A limit, which backfill needs, is a job's own; else the next usual one above its true length: a person who guesses
 //!   well. That flatters Slurm.
+//!
+//! Where a default is not taken: `bf_window` is a week (a day is the default; the manual advises "at least as long as the
+//! highest allowed time limit"); ten that wait get a planned start (`bf_job_part_count_reserve`; by default all), and a
+//! hundred are looked at (`bf_max_job_test`, the default of older versions; newer ones look at 500).
 //!
 //! Left out: partitions, reservations, limits of accounts, and preemption for jobs that only backfill would start.
 
