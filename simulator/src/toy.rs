@@ -16,8 +16,10 @@ use crate::policy::Ours;
 use crate::record::{JobEnd, Record};
 
 const BEGIN: Timestamp = Timestamp::from_millis(1_767_571_200_000);
-/// The large job comes so long after the others: they all run by then.
+/// The large job comes so long after the last of the others: they all run by then.
 const LATER: Span = Span::from_secs(2);
+/// The others begin in so many groups over the time between two saves: a preemption finds each at another point of it.
+const GROUPS: u32 = 30;
 const NODE_GPUS: u32 = 8;
 
 /// The toy.
@@ -100,17 +102,26 @@ impl Toy {
         });
         let mut jobs = Vec::new();
         for at in 0..self.nodes {
-            let minimum = if at < self.protected { self.left(chances()) } else { Span::ZERO };
-            jobs.push(self.job("small", 1, BEGIN, minimum)?);
+            // A job that begins earlier asks for more, so that all have the same left when the large one comes.
+            let part = self.save_every.as_millis() / u64::from(GROUPS);
+            let earlier = Span::from_millis(part * u64::from(GROUPS - at % GROUPS));
+            let minimum = match at < self.protected {
+                true => self.left(chances()).plus(earlier),
+                false => Span::ZERO,
+            };
+            let begin = BEGIN.plus(self.save_every).minus(earlier);
+            jobs.push(self.job("small", 1, begin, minimum)?);
         }
-        jobs.push(self.job("large", self.needed, BEGIN.plus(LATER), Span::from_secs(60))?);
+        jobs.sort_by_key(|job| job.submitted_at);
+        let comes = BEGIN.plus(self.save_every).plus(LATER);
+        jobs.push(self.job("large", self.needed, comes, Span::from_secs(60))?);
         Ok(Setup {
             scenario: "toy".into(),
             variant: Vec::new(),
             seed: 0,
             settings: Settings {
                 allow_simulated: true,
-                cap: self.cap.plus(LATER),
+                cap: self.cap.plus(self.save_every).plus(LATER),
                 grace: Span::from_millis(50),
                 free_grace: Span::from_millis(50),
                 debounce: Span::from_millis(50),
@@ -126,7 +137,7 @@ impl Toy {
             jobs,
             hold_above: None,
             begin: BEGIN,
-            end: BEGIN.plus(self.cap).plus(Span::from_hours(1)),
+            end: comes.plus(self.cap).plus(Span::from_hours(1)),
         })
     }
 

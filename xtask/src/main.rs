@@ -13,7 +13,7 @@ cargo xtask COMMAND
   fix                     format, and apply the lints that can be applied
   ci                      what CI runs: the same, cheap first, then `dev tour`
   bench NAME [--strict]   measure; with --strict a missed target is a failure
-  findings                run real traces through the simulator, and write docs/findings.md
+  findings [PART...]      run real traces through the simulator, and write docs/findings.md
   mutants                 plant mistakes in the planner and the ledger: does a law find each?
 ";
 
@@ -36,7 +36,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["fix"] => commands::fix(),
         ["ci"] => commands::ci(),
         ["mutants"] => commands::mutants(),
-        ["findings"] => commands::findings(),
+        ["findings", ..] => commands::findings(&arguments[1..]),
         ["bench", name] => commands::bench(name, false),
         ["bench", name, "--strict"] | ["bench", "--strict", name] => commands::bench(name, true),
         ["help" | "--help" | "-h"] => {

@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::measure::number::{count, gpu_hours, real};
-use crate::measure::{Known, Measures, MostPreempted};
+use crate::measure::{Cost, Known, Measures, MostPreempted};
 
 /// A figure of a run.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ fn mean(values: &[Value]) -> Value {
 }
 
 /// Returns a whole number that is none the less written as a real one.
-fn whole(number: f64) -> u64 {
+pub(super) fn whole(number: f64) -> u64 {
     format!("{number:.0}").parse().unwrap_or(u64::MAX)
 }
 
@@ -89,7 +89,7 @@ pub enum Value {
 
 impl Value {
     /// Returns it as a number to compare it by; not a number where it is not known.
-    fn number(&self) -> f64 {
+    pub(super) fn number(&self) -> f64 {
         match self {
             Self::Ratio(ratio) | Self::Times(ratio) => ratio.unwrap_or(f64::NAN),
             Self::Time(time) => time.map_or(f64::NAN, |time| real(time.ms)),
@@ -266,6 +266,12 @@ pub const FIGURES: &[Figure] = &[
     )
     .most(),
     figure(
+        "head_bound_ms",
+        "bound of a wait at the head",
+        "What is promised: the cap, the start limit and two graces.",
+        |m| Value::Time(Some(Known { ms: m.heads.bound_ms, is_at_least: false })),
+    ),
+    figure(
         "head_over",
         "heads over the bound",
         "Waits at the head that were longer than is promised.",
@@ -297,11 +303,17 @@ pub const FIGURES: &[Figure] = &[
     figure("lost_gpu_h", "lost GPU-h", "Work since the last checkpoint plus restart, times GPUs.", |m| {
         Value::GpuTime(m.bill.total.lost_gpu_ms)
     }),
+    figure("lost_funded_gpu_h", "lost GPU-h, funded", "The same, of funded attempts.", |m| {
+        Value::GpuTime(cost(m, "funded").map_or(0, |cost| cost.lost_gpu_ms))
+    }),
+    figure("lost_free_gpu_h", "lost GPU-h, free tier", "The same, of the free tier.", |m| {
+        Value::GpuTime(cost(m, "free tier").map_or(0, |cost| cost.lost_gpu_ms))
+    }),
     figure("lost_funded", "lost, funded", "Lost by funded attempts / occupied by them.", |m| {
-        Value::Ratio(lost(m, "funded"))
+        Value::Ratio(cost(m, "funded").and_then(|cost| cost.lost_ratio))
     }),
     figure("lost_free", "lost, free tier", "Lost by the free tier / occupied by it.", |m| {
-        Value::Ratio(lost(m, "free tier"))
+        Value::Ratio(cost(m, "free tier").and_then(|cost| cost.lost_ratio))
     }),
     figure(
         "wasted",
@@ -370,8 +382,8 @@ pub const FIGURES: &[Figure] = &[
     .most(),
 ];
 
-fn lost(measures: &Measures, tier: &str) -> Option<f64> {
-    measures.bill.tiers.iter().find(|cost| cost.tier == tier).and_then(|cost| cost.cost.lost_ratio)
+fn cost<'m>(measures: &'m Measures, tier: &str) -> Option<&'m Cost> {
+    measures.bill.tiers.iter().find(|row| row.tier == tier).map(|row| &row.cost)
 }
 
 /// Returns the figure with a key.

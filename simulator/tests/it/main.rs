@@ -1,5 +1,6 @@
 //! The simulator, as its users meet it.
 
+mod beside;
 mod browser;
 mod import;
 mod made;

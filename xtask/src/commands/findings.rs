@@ -4,12 +4,13 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::built::cargo;
 
-/// Runs real traces through the simulator and writes the page. `BURSAR_TRACES` names the folder of the traces.
+/// Runs real traces through the simulator and writes the page: all of it, or the parts that are named. `BURSAR_TRACES` names
+/// the folder of the traces.
 ///
 /// # Errors
 ///
 /// When the traces are not there, or the program fails.
-pub fn findings() -> Result<()> {
+pub fn findings(parts: &[String]) -> Result<()> {
     ensure!(
         std::env::var_os("BURSAR_TRACES").is_some(),
         "BURSAR_TRACES names no folder with traces; docs/users/traces.md says where they come from"
@@ -25,6 +26,7 @@ pub fn findings() -> Result<()> {
         "--",
         "docs/findings.md",
     ]);
+    made.args(parts);
     let status = made.status().context("failed to start cargo")?;
     ensure!(status.success(), "the findings were not made: {status}");
     println!("wrote docs/findings.md");

@@ -15,7 +15,7 @@ use crate::measure::{Measures, measure};
 use crate::record::Record;
 
 const FRAME: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
+pub(super) const STYLE: &str = include_str!("page.css");
 const SCRIPTS: [&str; 4] = [
     include_str!("base.js"),
     include_str!("timeline.js"),
@@ -46,7 +46,7 @@ pub fn page(record: &Record) -> Result<String, serde_json::Error> {
 }
 
 /// Puts each part in its place, in one pass: what is put in is not looked through again.
-fn filled(frame: &str, parts: &[(&str, String)]) -> String {
+pub(super) fn filled(frame: &str, parts: &[(&str, String)]) -> String {
     let mut page =
         String::with_capacity(frame.len() + parts.iter().map(|(_, part)| part.len()).sum::<usize>());
     let mut rest = frame;
@@ -114,7 +114,7 @@ pub(super) fn notes(table: &Table) -> Vec<String> {
 }
 
 /// Returns text that is text in HTML too, within an element and within a quoted attribute.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
