@@ -137,7 +137,7 @@ impl<'a> Round<'a> {
         let idle = Asked { job: id, shape, barred, cluster, only: None, certain, latest_go, protection };
         let mut why = Why { place: 1, levels: Vec::new(), choice: None, date: stock.date_of(id) };
         if let Some(on) = stock.idle.find(&idle) {
-            stock.idle.take(&idle, &on);
+            stock.idle.take(&idle, &on, idle.over_by());
             self.claimed(line, (id, job), (on, Vec::new(), why), stock);
             return;
         }
@@ -156,7 +156,8 @@ impl<'a> Round<'a> {
         let Some(found) = taking(look) else { return };
         let takes = found.takes(&stock.victims, &rights);
         stock.victims.take(&found.takes, &mut stock.idle);
-        stock.idle.take(&asked, &found.on);
+        let over_by = self.over_by(&asked, &found.on, &takes);
+        stock.idle.take(&asked, &found.on, over_by);
         why.choice = found.choice;
         self.claimed(line, (id, job), (found.on, takes, why), stock);
     }

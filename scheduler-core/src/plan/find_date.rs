@@ -55,6 +55,8 @@ struct Spot<'a> {
     stays: Vec<(AttemptId, Option<Free>, Need)>,
     reserved: Reserved,
     need: Need,
+    /// So many GPUs the job asks for here.
+    wanted: usize,
     /// When it is free.
     at: Timestamp,
 }
@@ -130,22 +132,18 @@ impl<'r, 'a> Seeker<'r, 'a> {
         }
         let mut judge = Judge::new(self.state, self.now, wish);
         let spots = able.into_iter().filter_map(|(id, node)| {
-            let position = idle.position(*id);
-            let mut reserved = position.map_or_else(
-                || reserve::on_node(self.state, *id, node),
-                |at| idle.nodes[at].reserved.clone(),
-            );
+            let mut reserved = idle.reserved(*id);
             reserved.remove(wish.id);
             self.spot(line, &mut judge, (wish, shape), (*id, node), reserved)
         });
         let spots: Vec<Spot<'a>> = spots.collect();
         let from = lane_from(self.state, wish, &self.decided_ends(wish.pool), self.now);
         let at = match wanted {
-            1 => self.earliest(wish, spots.iter().collect(), (wanted, from)),
+            1 => self.earliest(wish, &spots.iter().collect::<Vec<_>>(), (wanted, from)),
             _ => self.earliest_within(wish, &spots, (wanted, from), shape.within.unwrap_or(0)),
         }?;
         let until = claimed_until(self.state, wish.id, wish.job, at);
-        let free = |spot: &&Spot<'a>| spot.at <= at && no_good(spot.node, at, until).is_none();
+        let free = |spot: &&Spot<'a>| spot.at <= at && spot.is_good(wish.id, at, until);
         self.cheapest(line, (wish, shape), (at, until), &spots.iter().filter(free).collect::<Vec<_>>())
     }
 
@@ -191,12 +189,15 @@ impl<'r, 'a> Seeker<'r, 'a> {
             stays.push((of(start), self.free_of_start(line, judge, start), need(&job.terms.shape, node)));
         }
         let need = need(shape, node);
-        let mut spot = Spot { id, node, slots, stays, reserved, need, at: self.now };
-        let until = |at| claimed_until(self.state, wish.id, wish.job, at);
-        spot.at = spot
-            .free_from(wish.id, size(shape.gpus_per_node.get()), until)?
-            .max(node.backoff_until.unwrap_or(self.now));
+        let wanted = size(shape.gpus_per_node.get());
+        let mut spot = Spot { id, node, slots, stays, reserved, need, wanted, at: self.now };
+        spot.at = self.free_from(wish, &spot, node.backoff_until.unwrap_or(self.now))?;
         Some(spot)
+    }
+
+    /// Returns when a node is free for the job, not before a moment.
+    fn free_from(&self, wish: &Wish<'a>, spot: &Spot<'a>, from: Timestamp) -> Option<Timestamp> {
+        spot.free_from(wish.id, from, |at| claimed_until(self.state, wish.id, wish.job, at))
     }
 
     /// Looks at an attempt on a node.
@@ -227,7 +228,8 @@ impl<'r, 'a> Seeker<'r, 'a> {
     }
 
     fn over_by(&self, start: &Start, job: &Job) -> Timestamp {
-        let latest_go = leaving::latest_go(self.state, start, self.now);
+        let of = (start.job, start.on.as_slice(), start.takes.as_slice());
+        let latest_go = leaving::latest_go_of(self.state, of, |id| self.leaving.contains(id), self.now);
         certain(self.state, start.job, job).map_or(Timestamp::ZERO, |certain| latest_go.plus(certain))
     }
 
@@ -248,17 +250,28 @@ impl<'r, 'a> Seeker<'r, 'a> {
     fn earliest(
         &self,
         wish: &Wish<'a>,
-        mut spots: Vec<&Spot<'a>>,
+        spots: &[&Spot<'a>],
         (wanted, from): (usize, Timestamp),
     ) -> Option<Timestamp> {
-        spots.sort_by_key(|spot| (spot.at, spot.id));
+        let mut free: Vec<(Timestamp, &Spot<'a>)> = spots.iter().map(|spot| (spot.at, *spot)).collect();
         loop {
-            let at = spots.get(wanted - 1)?.at.max(from);
+            free.sort_by_key(|(since, spot)| (*since, spot.id));
+            let at = free.get(wanted - 1)?.0.max(from);
             let until = claimed_until(self.state, wish.id, wish.job, at);
-            let before = spots.len();
-            // A drain to come closes a node for what would not be over by then.
-            spots.retain(|spot| spot.at > at || no_good(spot.node, at, until).is_none());
-            if spots.len() == before {
+            let mut is_at = true;
+            free.retain_mut(|(since, spot)| {
+                if *since > at || spot.is_good(wish.id, at, until) {
+                    return true;
+                }
+                is_at = false;
+                // A drain to come closes a node for what would not be over by then; another date's job that comes to
+                // it with its cores is gone again later.
+                let is_closed = no_good(spot.node, at, until).is_some();
+                let again = if is_closed { None } else { self.free_from(wish, spot, at) };
+                *since = again.unwrap_or(*since);
+                again.is_some()
+            });
+            if is_at {
                 return Some(at);
             }
         }
@@ -278,7 +291,7 @@ impl<'r, 'a> Seeker<'r, 'a> {
                 groups.entry((&spot.node.cluster, group)).or_default().push(spot);
             }
         }
-        groups.into_values().filter_map(|group| self.earliest(wish, group, wanted)).min()
+        groups.into_values().filter_map(|group| self.earliest(wish, &group, wanted)).min()
     }
 
     /// Reserves the cheapest of the nodes that are free at a time.
@@ -397,16 +410,16 @@ impl Seat {
 }
 
 impl<'a> Spot<'a> {
-    /// Returns when so many GPUs are free, and cores and memory enough.
+    /// Returns when GPUs, cores and memory enough are free, not before a moment.
     fn free_from(
         &self,
         id: JobId,
-        wanted: usize,
+        from: Timestamp,
         until: impl Fn(Timestamp) -> Timestamp,
     ) -> Option<Timestamp> {
         let mut times: Vec<Timestamp> = self.slots.iter().map(|seat| seat.free.at).collect();
         times.sort_unstable();
-        let first = *times.get(wanted.checked_sub(1)?)?;
+        let first = (*times.get(self.wanted.checked_sub(1)?)?).max(from);
         let later = self.stays.iter().filter_map(|(_, free, _)| free.map(|free| free.at));
         let mut moments: Vec<Timestamp> = vec![first];
         moments.extend(later.chain(self.reserved.parts().map(|part| part.until)).filter(|at| *at > first));
@@ -416,13 +429,44 @@ impl<'a> Spot<'a> {
             .find(|at| self.has_room(&Stay { job: id, need: self.need, from: *at, until: until(*at) }))
     }
 
+    /// Whether it is as free as it was, later than it was: drains may begin, and dates of others come.
+    fn is_good(&self, id: JobId, at: Timestamp, until: Timestamp) -> bool {
+        let stay = || Stay { job: id, need: self.need, from: at, until };
+        no_good(self.node, at, until).is_none() && (self.reserved.is_empty() || self.has_room(&stay()))
+    }
+
     fn has_room(&self, stay: &Stay) -> bool {
         let at = stay.from;
         let is_there = |free: &Option<Free>| free.is_none_or(|free| free.at > at);
         let stays = self.stays.iter().filter(|(_, free, _)| is_there(free)).map(|(_, _, need)| *need);
         let all = both(stays.fold(stay.need, both), self.reserved.need_at(at, stay.job));
         let whole = reserve::whole(self.node);
-        reserve::fits(all, whole) && self.reserved.has_room(whole, stay)
+        let has_room = |left: Need| reserve::fits(both(all, left), whole);
+        let taken = self.taken(at);
+        // Each of those that leave for it gives it a GPU: no more of them than it wants GPUs.
+        let is_enough = match taken.len() > self.wanted {
+            false => has_room(Need::default()),
+            true => [false, true].into_iter().any(|by_memory| has_room(self.left(&taken, by_memory))),
+        };
+        is_enough && self.reserved.has_room(whole, stay)
+    }
+
+    /// Returns who has to be taken for what it has here, if the job is here from then on.
+    fn taken(&self, at: Timestamp) -> Vec<Need> {
+        let is_taken = |by: AttemptId| {
+            self.slots.iter().any(|seat| seat.by == Some(by) && seat.free.at <= at && !seat.comes())
+        };
+        self.stays.iter().filter(|(by, _, _)| is_taken(*by)).map(|(_, _, need)| *need).collect()
+    }
+
+    /// Returns what those keep who are too many to be taken, if those with the most cores, or memory, are.
+    fn left(&self, taken: &[Need], by_memory: bool) -> Need {
+        let mut taken = taken.to_vec();
+        let most = |need: &Need| {
+            if by_memory { (need.memory.get(), 0) } else { (need.cpus.into(), need.memory.get()) }
+        };
+        taken.sort_by_key(|need| core::cmp::Reverse(most(need)));
+        taken.into_iter().skip(self.wanted).fold(Need::default(), both)
     }
 
     /// Returns it as it is at a date.

@@ -40,6 +40,11 @@ impl Room {
         i64::from(asked.cpus) <= self.cpus && i128::from(asked.memory.get()) <= self.memory
     }
 
+    /// Whether there is more of anything than in another.
+    pub(super) fn has_more_than(self, other: Self) -> bool {
+        other.cpus < self.cpus || other.memory < self.memory
+    }
+
     /// Returns what is left without `taken`.
     pub(super) fn less(self, taken: Need) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! GPUs of a pool that are idle or come free, and where they are taken from first.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::Links;
@@ -28,10 +28,14 @@ pub(super) struct Idle<'a> {
     by_fit: ByFit,
     total: usize,
     coming: usize,
+    /// Nodes with idle GPUs on which cores or memory come free.
+    roomier: usize,
     /// Whether anybody said where its nodes are.
     has_topology: bool,
     /// Their clusters: a gang is in one.
     clusters: BTreeSet<&'a Name>,
+    /// What dates reserve on nodes that take no work now.
+    shut: BTreeMap<NodeId, Reserved>,
 }
 
 /// What one node has left.
@@ -98,6 +102,7 @@ impl<'a> Idle<'a> {
             let reserved = reserved.remove(id).unwrap_or_default();
             idle.push(Spare { reserved, ..Spare::of(state, links, (*id, node), now) });
         }
+        idle.shut = reserved;
         idle
     }
 
@@ -109,8 +114,17 @@ impl<'a> Idle<'a> {
     }
 
     fn empty() -> Self {
-        let (by_fit, clusters) = (ByFit::default(), BTreeSet::new());
-        Self { nodes: Vec::new(), by_fit, total: 0, coming: 0, has_topology: false, clusters }
+        let (by_fit, clusters, shut) = (ByFit::default(), BTreeSet::new(), BTreeMap::new());
+        Self {
+            nodes: Vec::new(),
+            by_fit,
+            total: 0,
+            coming: 0,
+            roomier: 0,
+            has_topology: false,
+            clusters,
+            shut,
+        }
     }
 
     fn push(&mut self, spare: Spare<'a>) {
@@ -118,13 +132,23 @@ impl<'a> Idle<'a> {
         self.clusters.insert(&spare.node.cluster);
         self.total += spare.slots.len();
         self.coming += spare.coming.len();
+        self.roomier += usize::from(spare.gets_room());
         self.by_fit.insert(&spare, self.nodes.len());
         self.nodes.push(spare);
     }
 
     /// Changes what dates reserve on a node.
     pub(super) fn reserve(&mut self, id: NodeId, change: impl FnOnce(&mut Reserved)) {
-        self.change(id, |spare| change(&mut spare.reserved));
+        match self.position(id) {
+            Some(_) => self.change(id, |spare| change(&mut spare.reserved)),
+            None => change(self.shut.entry(id).or_default()),
+        }
+    }
+
+    /// Returns what dates reserve on a node.
+    pub(super) fn reserved(&self, id: NodeId) -> Reserved {
+        let known = self.position(id).map(|at| &self.nodes[at].reserved).or_else(|| self.shut.get(&id));
+        known.cloned().unwrap_or_default()
     }
 
     /// Returns the place of a node among `nodes`, if it takes work.
@@ -142,9 +166,9 @@ impl<'a> Idle<'a> {
         self.total
     }
 
-    /// Returns how many GPUs come free.
-    pub(super) fn coming(&self) -> usize {
-        self.coming
+    /// Whether something comes free: GPUs, or the cores and memory that idle ones lack.
+    pub(super) fn comes(&self) -> bool {
+        self.coming > 0 || self.roomier > 0
     }
 
     /// Returns the idle GPUs on which a job would start: of the nodes that hold it those with the fewest idle GPUs, so
@@ -191,15 +215,16 @@ impl<'a> Idle<'a> {
         Some(chosen.into_iter().filter_map(|at| able.get(at).cloned()).collect())
     }
 
-    /// Takes the GPUs of a start, idle ones and ones that come free.
-    pub(super) fn take(&mut self, ask: &Ask<'_>, on: &Found) {
+    /// Takes the GPUs of a start, idle ones and ones that come free; it is past its protection by `over_by`, if anybody
+    /// asks.
+    pub(super) fn take(&mut self, ask: &Ask<'_>, on: &Found, over_by: Option<Timestamp>) {
         for (id, slots) in on {
             self.change(*id, |spare| {
                 let waits = slots.iter().any(|slot| spare.coming.contains(slot));
                 spare.slots.retain(|slot| !slots.contains(slot));
                 spare.coming.retain(|slot| !slots.contains(slot));
                 let need = need(ask.shape, spare.node);
-                if let Some(over_by) = ask.over_by() {
+                if let Some(over_by) = over_by {
                     spare.reserved.starts(need, over_by);
                 }
                 spare.later = spare.later.less(need);
@@ -223,13 +248,14 @@ impl<'a> Idle<'a> {
     fn change(&mut self, id: NodeId, change: impl FnOnce(&mut Spare<'a>)) {
         let Some(at) = self.position(id) else { return };
         let spare = &mut self.nodes[at];
-        let (idle, coming) = (spare.slots.len(), spare.coming.len());
+        let (idle, coming, roomier) = (spare.slots.len(), spare.coming.len(), spare.gets_room());
         self.by_fit.remove(spare, at);
         change(spare);
         spare.version += 1;
         self.by_fit.insert(spare, at);
         self.total = self.total + spare.slots.len() - idle;
         self.coming = self.coming + spare.coming.len() - coming;
+        self.roomier = self.roomier + usize::from(spare.gets_room()) - usize::from(roomier);
     }
 }
 
@@ -279,6 +305,11 @@ impl<'a> Spare<'a> {
         Some(Stay { job: ask.job, need: need(ask.shape, self.node), from: Timestamp::ZERO, until })
     }
 
+    /// Whether it has idle GPUs, and cores or memory come free.
+    pub(super) fn gets_room(&self) -> bool {
+        !self.slots.is_empty() && self.later.has_more_than(self.now)
+    }
+
     /// Returns how many GPUs are idle or come free.
     pub(super) fn open(&self) -> usize {
         self.slots.len() + self.coming.len()
@@ -325,7 +356,7 @@ fn leaves(state: &State, links: &Links, attempt: &Attempt) -> bool {
 }
 
 /// Whether every node of an attempt hears what is ordered.
-pub(super) fn is_heard(state: &State, links: &Links, attempt: &Attempt) -> bool {
+pub(crate) fn is_heard(state: &State, links: &Links, attempt: &Attempt) -> bool {
     attempt.placements.iter().all(|placement| {
         state.nodes.get(&placement.node).is_some_and(|node| unheard(placement.node, node, links).is_none())
     })

@@ -73,7 +73,7 @@ impl Look<'_, '_> {
         let numbered = self.idle.nodes.iter().enumerate().filter(|(at, spare)| {
             let open = spare.open();
             let could_have = self.rights.could_have(*at, open);
-            let is_idle = could_have == open && spare.coming.is_empty();
+            let is_idle = could_have == open && spare.coming.is_empty() && !spare.gets_room();
             could_have >= wanted && (!is_idle || is_gang) && spare.admits(self.ask)
         });
         numbered.map(|(at, _)| at).collect()

@@ -12,9 +12,10 @@ use super::victims::{Rights, Victims};
 use super::{Ask, Line, Links, has_waiting};
 use crate::date::Date;
 use crate::decision::{DateStep, Dated, Plan, Start, Take};
-use crate::id::{BudgetId, JobId, Name, NodeId, Term};
+use crate::id::{AttemptId, BudgetId, JobId, Name, NodeId, Term};
 use crate::job::Job;
 use crate::lifecycle::lane::{Lane, Part};
+use crate::lifecycle::leaving;
 use crate::lifecycle::need::rate;
 use crate::lifecycle::place::protection;
 use crate::lifecycle::reserve::certain;
@@ -89,7 +90,7 @@ struct Kind {
 /// What failed so far in one pass.
 #[derive(Default)]
 struct Failed {
-    /// On idle GPUs: these only become fewer.
+    /// On idle GPUs: these only become fewer, but for those that a date lets go.
     idle: BTreeSet<Kind>,
     /// And with what comes free or may be taken, which depends on whose the job is; forgotten with each decision: what
     /// that set aside and left over may help whoever comes after it. A budget's jobs are tried one after the other, so
@@ -101,10 +102,18 @@ struct Failed {
 }
 
 impl Failed {
-    /// Something was decided, or another owner's rights are asked for.
+    /// Another owner's rights are asked for.
     fn forget(&mut self) {
         self.taking.clear();
         self.alikes.clear();
+    }
+
+    /// Somebody starts; what was reserved for a date of its is there for others now.
+    fn decided(&mut self, is_dated: bool) {
+        self.forget();
+        if is_dated {
+            self.idle.clear();
+        }
     }
 }
 
@@ -138,6 +147,8 @@ pub(super) struct Stock<'a> {
     lane: Option<Lane>,
     /// The jobs that have a date here.
     pub(super) dated: BTreeMap<JobId, Standing>,
+    /// So many of them let go what was reserved for them.
+    let_go: usize,
 }
 
 /// A date, as far as a round needs it.
@@ -168,9 +179,9 @@ impl<'a> Round<'a> {
         self.keep_dates(pool, &mut line, stock);
         let mut heads = self.heads(pool);
         for _ in 0..PASSES_MAX {
-            let before = self.decisions.len();
+            let (before, let_go) = (self.decisions.len(), stock.let_go);
             self.pass(&mut line, stock, &mut heads);
-            let has_more = stock.idle.coming() > 0 || !stock.victims.is_empty();
+            let has_more = stock.idle.comes() || !stock.victims.is_empty() || stock.let_go > let_go;
             if self.decisions.len() == before || !has_more {
                 break;
             }
@@ -263,8 +274,8 @@ impl<'a> Round<'a> {
         let asked = Asked { job: ask.id, shape, barred, cluster, only: None, certain, latest_go, protection };
         if !has_failed(&failed.idle) {
             if let Some(on) = stock.idle.find(&asked) {
-                stock.idle.take(&asked, &on);
-                failed.forget();
+                stock.idle.take(&asked, &on, asked.over_by());
+                failed.decided(is_dated);
                 self.place(line, ask, on, Vec::new(), None, stock);
                 return true;
             }
@@ -285,8 +296,9 @@ impl<'a> Round<'a> {
         let rights = stock.rights.take().map(|(_, rights)| rights).unwrap_or_default();
         let takes = found.takes(&stock.victims, &rights);
         stock.victims.take(&found.takes, &mut stock.idle);
-        stock.idle.take(&asked, &found.on);
-        failed.forget();
+        let over_by = self.over_by(&asked, &found.on, &takes);
+        stock.idle.take(&asked, &found.on, over_by);
+        failed.decided(is_dated);
         self.place(line, ask, found.on, takes, found.choice, stock);
         true
     }
@@ -333,6 +345,15 @@ impl<'a> Round<'a> {
         rate
     }
 
+    /// Returns when a start is past its protection at the latest, if anybody asks: by whom it waits for.
+    pub(super) fn over_by(&self, asked: &Asked<'_>, on: &Found, takes: &[Take]) -> Option<Timestamp> {
+        let certain = asked.certain?;
+        let decided = self.decisions.iter().flat_map(|start| &start.takes);
+        let leaves: BTreeSet<AttemptId> = decided.map(|take| take.attempt).collect();
+        let of = (asked.job, on.as_slice(), takes);
+        Some(leaving::latest_go_of(self.state, of, |id| leaves.contains(id), self.now).plus(certain))
+    }
+
     /// Returns the time from the head's go to the certain end of its protection, where a drain is to come.
     fn certain(&self, ask: &Ask<'_>) -> Option<Span> {
         self.has_windows.then(|| certain(self.state, ask.id, ask.job)).flatten()
@@ -352,7 +373,7 @@ impl<'a> Stock<'a> {
         });
         let dated = dated.collect();
         let lane = Lane::of(state, pool, now);
-        Self { pool, idle, victims, rights: None, offers: BTreeMap::new(), lane, dated }
+        Self { pool, idle, victims, rights: None, offers: BTreeMap::new(), lane, dated, let_go: 0 }
     }
 
     /// Returns whose a job is, as far as its rights depend on it.
@@ -374,7 +395,9 @@ impl<'a> Stock<'a> {
 
     /// Lets go what was reserved for a job.
     pub(super) fn forget_date(&mut self, job: JobId) {
-        for node in self.dated.remove(&job).into_iter().flat_map(|standing| standing.nodes) {
+        let Some(standing) = self.dated.remove(&job) else { return };
+        self.let_go += 1;
+        for node in standing.nodes {
             self.idle.reserve(node, |reserved| reserved.remove(job));
         }
     }
@@ -382,7 +405,7 @@ impl<'a> Stock<'a> {
     /// Whether nobody of `tier` can start any more.
     fn is_used_up(&self, tier: Tier) -> bool {
         let is_funded = tier == Tier::Funded;
-        self.idle.total() == 0 && !(is_funded && (self.idle.coming() > 0 || !self.victims.is_empty()))
+        self.idle.total() == 0 && !(is_funded && (self.idle.comes() || !self.victims.is_empty()))
     }
 
     /// Whether neither the head nor anybody after it in its budget can start: there is nothing that it could have, and
@@ -392,7 +415,7 @@ impl<'a> Stock<'a> {
         let has_no_rights = |(of, rights): &(Owner, Rights)| *of == owner && rights.is_empty();
         ask.job.terms.tier == Tier::Funded
             && self.idle.total() == 0
-            && self.idle.coming() == 0
+            && !self.idle.comes()
             // Short jobs after it may have more.
             && !self.lane.is_some_and(|lane| lane.gives_right())
             && self.rights.as_ref().is_some_and(has_no_rights)
@@ -412,7 +435,7 @@ impl<'a> Stock<'a> {
             self.rights = Some((owner, rights));
         }
         let (_, rights) = self.rights.as_ref()?;
-        if rights.is_empty() && self.idle.coming() == 0 {
+        if rights.is_empty() && !self.idle.comes() {
             return None;
         }
         let dated = self.dated.contains_key(&asked.job).then_some(asked.job);

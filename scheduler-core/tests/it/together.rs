@@ -109,7 +109,7 @@ fn first_whole(lab: &State, starts: &Naive) -> Span {
     let until = |node: NodeId| {
         let running = lab.attempts.values().filter(|attempt| attempt.placements[0].node == node);
         let running = running.filter_map(|attempt| attempt.protected_until());
-        let started = starts.starts().iter().filter(|(_, on, _)| on[0].0 == node);
+        let started = starts.starts.iter().filter(|(_, on, _)| on[0].0 == node);
         let started =
             started.map(|(id, ..)| NOW.plus(lab.jobs.get(id).expect("a known job").terms.min_runtime));
         running.chain(started).max().unwrap_or(Timestamp::ZERO)

@@ -1,7 +1,7 @@
 //! Dates on small clusters: who gets one, for when and where, and who may start on what is reserved.
 
 use scheduler_core::date::{Promise, Trouble, What};
-use scheduler_core::decision::{Plan, Step};
+use scheduler_core::decision::{DateStep, Plan, Step};
 use scheduler_core::explain;
 use scheduler_core::id::{DecisionId, JobId, Term};
 use scheduler_core::lifecycle::place::protection;
@@ -39,6 +39,16 @@ fn shown(lines: &str) -> String {
 fn check(lines: &str, expected: &str) {
     let expected: Vec<&str> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     assert_eq!(shown(lines).lines().collect::<Vec<_>>(), expected, "\nin\n{lines}");
+}
+
+/// The dates that the next plan issues: whose, from now, and where.
+fn promised(lab: &State) -> Vec<(u32, Span, String)> {
+    let of = |step: &DateStep| {
+        let Step::Issue(promise) = &step.step else { panic!("there was no date: {step:?}") };
+        let nodes = promise.on.iter().map(|(node, _)| lab.nodes.get(node).expect("known").name.to_string());
+        (step.job.get(), promise.at.since(NOW), nodes.collect::<Vec<_>>().join(" "))
+    };
+    made(lab).dates.iter().map(of).collect()
 }
 
 /// Two budgets, of which b has used more.
@@ -165,11 +175,36 @@ fn cores_are_reserved_with_the_gpus() {
              job 2 b 1 min=5h {job}"
         )
     };
-    let date = "1 at 3h on n1:4,5,6,7";
     // Its own cores come free with the other's GPUs, which it needs none of.
     assert!(shown(&jobs("cpus=8")).starts_with("1 at 3h on n1:"), "{}", shown(&jobs("cpus=8")));
-    let _ = date;
     assert_eq!(shown(&jobs("cpus=9")).lines().count(), 1);
+}
+
+#[test]
+fn cores_that_are_free_now_may_be_another_dates_at_a_later_one() {
+    // Job 2 could be on the last GPU of n1 now, with the cores that job 1 has from 3 h on; n2 is free at 5 h only.
+    let mut lab = state(&format!(
+        "{USED}
+         node n1 8 h100 cpus=64
+         node n2 4 h100
+         runs 90.1 b 4 n1 0-3 for=1h min=4h
+         runs 92.1 b 4 n2 0-3 for=1h min=6h
+         job 1 a 4 cpus=60 min=4h
+         job 2 a 2x1 cpus=30"
+    ));
+    lab.meta.settings.more_dates_ppm = 1_000_000;
+    let (one, two) = (String::from("n1"), String::from("n0 n2"));
+    assert_eq!(promised(&lab), [(1, Span::from_hours(3), one), (2, Span::from_hours(6), two)]);
+}
+
+#[test]
+fn a_date_counts_at_once_also_on_a_node_that_takes_no_work_now() {
+    let mut lab = state(&format!("{USED}node n1 1 h100 backoff\njob 1 a 1\njob 2 a 1"));
+    lab.meta.settings.more_dates_ppm = 1_000_000;
+    // The second comes when the first is past its protection at the latest.
+    let soon = Span::from_secs(10);
+    let later = soon.plus(Span::from_mins(80));
+    assert_eq!(promised(&lab), [(1, soon, String::from("n1")), (2, later, String::from("n1"))]);
 }
 
 #[test]

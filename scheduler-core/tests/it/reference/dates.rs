@@ -1,5 +1,4 @@
-//! Dates, as DESIGN 6 has them: who gets one, for when, what keeps it, and what is taken at it. Cores and memory come with
-//! the GPUs here: whoever asks for more of them than that has no date that this could judge.
+//! Dates, as DESIGN 6 has them: who gets one, for when, what keeps it, and what is taken at it.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +8,29 @@ use scheduler_core::id::{AttemptId, DecisionId, JobId, LogIndex, Name, NodeId, S
 use scheduler_core::job::{Attempt, Job, Phase};
 use scheduler_core::node::{Contact, Node};
 use scheduler_core::spec::Tier;
-use scheduler_core::unit::{Span, Timestamp};
+use scheduler_core::unit::{Bytes, Span, Timestamp};
 
 use super::room::of_type;
 use super::{Cost, Naive, On, add};
 
 /// For so many jobs of a pass nodes are looked for that could not be found.
 const TRIES: u32 = 4;
+
+/// Cores and memory.
+type Size = [u64; 2];
+
+fn whole(node: &Node) -> Size {
+    node.facts.as_ref().map_or([0; 2], |facts| [facts.cpus.into(), facts.memory.get()])
+}
+
+fn sum(of: impl Iterator<Item = Size>) -> Size {
+    of.fold([0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
+}
+
+fn fit(all: impl Iterator<Item = Size>, whole: Size) -> bool {
+    let all = sum(all);
+    all[0] <= whole[0] && all[1] <= whole[1]
+}
 
 /// Whether the first in order is known in a pass.
 pub(super) struct Head {
@@ -36,6 +51,17 @@ struct Seat {
     at: Timestamp,
     /// Who has to be taken for it then, if anybody.
     from: Option<AttemptId>,
+}
+
+/// A node that could hold a part of a job.
+struct Spot {
+    id: NodeId,
+    node: Node,
+    /// Not before that.
+    opens: Timestamp,
+    seats: Vec<Seat>,
+    /// Whose cores are in use, and when they are free for the job; none if nobody can say.
+    stays: Vec<(AttemptId, Option<Timestamp>)>,
 }
 
 impl Naive {
@@ -156,42 +182,156 @@ impl Naive {
         (promise, at, issued_at): (&Promise, Timestamp, Timestamp),
     ) {
         let until = self.until(id, job, at);
-        assert_eq!((promise.at, promise.until), (at, until), "the date of {id}");
         let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
-        let free = self.free_nodes(id, job, pool, issued_at);
-        let good: Vec<_> = free
-            .iter()
-            .filter(|(node, from, _)| {
-                let record = self.state.nodes.get(node).expect("a known node");
-                *from <= at && !Self::is_no_good(record, at, until)
-            })
-            .collect();
+        let spots = self.spots(id, job, pool, issued_at);
+        let shown = || spots.iter().map(|spot| self.shown(job, spot, promise.at)).collect::<String>();
+        let same = (promise.at, promise.until) == (at, until);
+        assert!(same, "the date of {id} is {}, not {promise:?}, by\n{}", at.since(self.now), shown());
+        let good: Vec<&Spot> = spots.iter().filter(|spot| self.is_free((id, job), spot, at)).collect();
         for (node, slots) in &promise.on {
-            let (.., seats) = good.iter().find(|(id, ..)| id == node).expect("a node that is free by then");
-            let is_free = |slot: &Slot| seats.iter().any(|seat| seat.slot == *slot && seat.at <= at);
+            let spot = good.iter().find(|spot| spot.id == *node).expect("a node that is free by then");
+            let is_free = |slot: &Slot| spot.seats.iter().any(|seat| seat.slot == *slot && seat.at <= at);
             assert!(slots.len() == wanted && slots.iter().all(is_free), "{slots:?} of {node} for {id}");
         }
         if job.terms.shape.nodes == 1 {
-            let least = good.iter().filter_map(|(_, _, seats)| self.least(seats, wanted, at)).min();
+            let least = good.iter().filter_map(|spot| self.least(job, spot, at)).min();
             let (node, slots) = &promise.on[0];
-            let (.., seats) = good.iter().find(|(id, ..)| id == node).expect("it was just found");
-            let taken = seats.iter().filter(|seat| slots.contains(&seat.slot)).filter_map(|seat| seat.from);
-            let cost = self.price(&taken.collect());
-            assert_eq!(Some(cost), least, "the date of {id} costs more than another");
+            let spot = good.iter().find(|spot| spot.id == *node).expect("it was just found");
+            let taken = spot.seats.iter().filter(|seat| slots.contains(&seat.slot));
+            let cost = self.price(&taken.filter_map(|seat| seat.from).collect());
+            assert_eq!(Some(cost), least, "{promise:?} of {id} costs more than another of\n{}", shown());
         }
     }
 
-    /// The least that enough GPUs of a node cost at a time.
-    fn least(&self, seats: &[Seat], wanted: usize, at: Timestamp) -> Option<Cost> {
-        let there: Vec<&Seat> = seats.iter().filter(|seat| seat.at <= at).collect();
+    /// A node as a date sees it, for a message.
+    fn shown(&self, job: &Job, spot: &Spot, at: Timestamp) -> String {
+        let free = |free: Option<Timestamp>| {
+            free.map_or(String::from("never"), |free| free.since(self.now).to_string())
+        };
+        let mut text = format!(
+            "node {}, costs {:?}, {:?} wanted of {:?}, {:?} dated\n",
+            spot.id,
+            self.least(job, spot, at),
+            self.size(job, &spot.node),
+            whole(&spot.node),
+            self.dated(spot, at, None)
+        );
+        for seat in &spot.seats {
+            text += &format!("  {} in {} from {:?}\n", seat.slot, free(Some(seat.at)), seat.from);
+        }
+        for (by, at) in &spot.stays {
+            text += &format!("  {by} has {:?} until {}\n", self.size_of(*by, &spot.node), free(*at));
+        }
+        text
+    }
+
+    /// The least that enough of a node costs at a time.
+    fn least(&self, job: &Job, spot: &Spot, at: Timestamp) -> Option<Cost> {
+        let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
+        let there: Vec<&Seat> = spot.seats.iter().filter(|seat| seat.at <= at).collect();
         let open = there.iter().filter(|seat| seat.from.is_none()).count();
         let held: BTreeSet<AttemptId> = there.iter().filter_map(|seat| seat.from).collect();
         let held: Vec<AttemptId> = held.into_iter().collect();
         let gains = |set: &[AttemptId]| {
             there.iter().filter(|seat| seat.from.is_some_and(|from| set.contains(&from))).count()
         };
-        let sets = super::subsets(&held).into_iter().filter(|set| open + gains(set) >= wanted);
+        let has_room = |set: &[AttemptId]| {
+            // Who has nothing that the job could have is out of the way, or in it for good.
+            let stays = spot.stays.iter().filter(|(by, free)| {
+                free.is_none_or(|free| free > at) || held.contains(by) && !set.contains(by)
+            });
+            let stays = stays.map(|(by, _)| self.size_of(*by, &spot.node));
+            let all = stays.chain([self.dated(spot, at, None), self.size(job, &spot.node)]);
+            fit(all, whole(&spot.node))
+        };
+        let sets = super::subsets(&held)
+            .into_iter()
+            .filter(|set| set.len() <= wanted && open + gains(set) >= wanted && has_room(set));
         sets.map(|set| self.price(&set.into_iter().collect())).min()
+    }
+
+    /// Cores and memory of an attempt on a node.
+    fn size_of(&self, id: AttemptId, node: &Node) -> Size {
+        self.state.jobs.get(&id.job).map_or([0; 2], |job| self.size(job, node))
+    }
+
+    fn size(&self, job: &Job, node: &Node) -> Size {
+        let part = whole(node)[1] * u64::from(job.terms.shape.gpus_per_node.get()) / node.gpus.len() as u64;
+        [self.cores(job, node), job.terms.shape.memory.map_or(part, Bytes::get)]
+    }
+
+    /// Cores and memory of a node that are dates' at a moment, as if each job stayed as long as it may; not those of one job.
+    fn dated(&self, spot: &Spot, at: Timestamp, without: Option<JobId>) -> Size {
+        let here = self.dates_on(spot.id, without).into_iter();
+        let there = here.filter(|(_, promise)| promise.at <= at && at < promise.until);
+        sum(there.map(|(job, _)| self.size(&job, &spot.node)))
+    }
+
+    /// The dates of a node, but for those of one job.
+    fn dates_on(&self, node: NodeId, without: Option<JobId>) -> Vec<(Job, Promise)> {
+        let pool = &self.state.nodes.get(&node).expect("a known node").pool;
+        let all = self.state.dates.iter().filter(|((of, in_pool), date)| {
+            in_pool == pool && Some(*of) != without && date.promise.slots_on(node).is_some()
+        });
+        let job = |of| self.state.jobs.get(of).expect("a known job").clone();
+        all.map(|((of, _), date)| (job(of), date.promise.clone())).collect()
+    }
+
+    /// Cores and memory of a node that are with whoever may be protected beyond a moment.
+    fn lasting(&self, node: &Node, at: Timestamp) -> Size {
+        let here: BTreeSet<AttemptId> =
+            node.gpus.iter().flat_map(|gpu| gpu.holder.into_iter().chain(gpu.next)).collect();
+        let lasts = |id: &&AttemptId| match self.attempt(**id) {
+            Some(attempt) if attempt.stop.is_some() || attempt.ended.is_some() => false,
+            Some(_) | None => self.over(**id).is_some_and(|over| at < over),
+        };
+        sum(here.iter().filter(lasts).map(|id| self.size_of(*id, node)))
+    }
+
+    /// Whether a stay of a job on a node until then leaves each date its cores and memory.
+    pub(super) fn leaves_room(
+        &self,
+        id: JobId,
+        job: &Job,
+        (node_id, node): (NodeId, &Node),
+        wait: Span,
+    ) -> bool {
+        let over =
+            self.now.plus(wait).plus(self.state.meta.settings.start_limit).plus(self.protection(id, job));
+        let own = self.own_until(id, &node.pool, node_id);
+        let (opens, seats, stays) = (self.now, Vec::new(), Vec::new());
+        let spot = Spot { id: node_id, node: node.clone(), opens, seats, stays };
+        let crossed = self
+            .dates_on(node_id, Some(id))
+            .into_iter()
+            .filter(|(_, promise)| promise.at < over && own.is_none_or(|own| promise.at < own));
+        job.terms.tier == Tier::Free
+            || self.leave_room((id, job), &spot, crossed.map(|(_, promise)| promise.at))
+    }
+
+    fn leave_room(&self, (id, job): (JobId, &Job), spot: &Spot, at: impl Iterator<Item = Timestamp>) -> bool {
+        let own = self.size(job, &spot.node);
+        let taken = |at| [self.lasting(&spot.node, at), self.dated(spot, at, Some(id)), own];
+        at.into_iter().all(|at| fit(taken(at).into_iter(), whole(&spot.node)))
+    }
+
+    /// Whether a part of a job could be on a node at a time, and stay.
+    fn is_free(&self, (id, job): (JobId, &Job), spot: &Spot, at: Timestamp) -> bool {
+        let until = self.until(id, job, at);
+        let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
+        let free = spot.seats.iter().filter(|seat| seat.at <= at).count();
+        if at < spot.opens || free < wanted || Self::is_no_good(&spot.node, at, until) {
+            return false;
+        }
+        let stays = spot.stays.iter().filter(|(_, free)| free.is_none_or(|free| free > at));
+        let stays = stays.map(|(by, _)| self.size_of(*by, &spot.node));
+        let now = stays.chain([self.dated(spot, at, Some(id)), self.size(job, &spot.node)]);
+        let crossed = self.dates_on(spot.id, Some(id)).into_iter().map(|(_, promise)| promise.at);
+        let crossed = crossed.filter(|date| at <= *date && *date < until);
+        fit(now, whole(&spot.node))
+            && self.leave_room((id, job), spot, crossed)
+            // Whoever would have to leave for its cores alone has nothing that the job waits for.
+            && self.least(job, spot, at).is_some()
     }
 
     fn price(&self, set: &BTreeSet<AttemptId>) -> Cost {
@@ -219,28 +359,22 @@ impl Naive {
     /// The earliest time at which enough nodes are free.
     fn earliest(&self, id: JobId, job: &Job, pool: &Name, issued_at: Timestamp) -> Option<Timestamp> {
         let wanted = usize::try_from(job.terms.shape.nodes).expect("few nodes");
-        let free = self.free_nodes(id, job, pool, issued_at);
-        let mut times: Vec<Timestamp> = free.iter().map(|(_, at, _)| *at).collect();
-        times.sort();
-        times.into_iter().find(|at| {
-            let until = self.until(id, job, *at);
-            let good = free.iter().filter(|(node, from, _)| {
-                let node = self.state.nodes.get(node).expect("a known node");
-                from <= at && !Self::is_no_good(node, *at, until)
-            });
-            good.count() >= wanted
-        })
+        let spots = self.spots(id, job, pool, issued_at);
+        let mut times: BTreeSet<Timestamp> = BTreeSet::new();
+        for spot in &spots {
+            times.extend(spot.seats.iter().map(|seat| seat.at));
+            times.extend(spot.stays.iter().filter_map(|(_, free)| *free));
+            times.extend(self.dates_on(spot.id, Some(id)).iter().map(|(_, promise)| promise.until));
+            times.insert(spot.opens);
+        }
+        times
+            .into_iter()
+            .filter(|at| self.now <= *at)
+            .find(|at| spots.iter().filter(|spot| self.is_free((id, job), spot, *at)).count() >= wanted)
     }
 
-    /// The nodes that could hold a part of the job, each with when it is free, and when each of its GPUs is.
-    fn free_nodes(
-        &self,
-        id: JobId,
-        job: &Job,
-        pool: &Name,
-        issued_at: Timestamp,
-    ) -> Vec<(NodeId, Timestamp, Vec<Seat>)> {
-        let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
+    /// The nodes that could hold a part of the job, each with when its GPUs and cores are free.
+    fn spots(&self, id: JobId, job: &Job, pool: &Name, issued_at: Timestamp) -> Vec<Spot> {
         let mut all = Vec::new();
         for (node_id, node) in self.state.nodes.iter() {
             let is_open = node.contact == Contact::Ready && node.cordon.is_none() && !node.is_draining();
@@ -252,15 +386,30 @@ impl Naive {
             let present: Vec<Slot> = present.map(|(slot, _)| slot).collect();
             let seats = of_type(job, node, &present).into_iter();
             let seats = seats.filter_map(|slot| self.seat(id, job, pool, (*node_id, slot), issued_at));
-            let seats: Vec<Seat> = seats.collect();
-            let mut times: Vec<Timestamp> = seats.iter().map(|seat| seat.at).collect();
-            times.sort();
-            if let Some(at) = times.get(wanted - 1) {
-                let at = (*at).max(node.backoff_until.unwrap_or(self.now));
-                all.push((*node_id, at, seats));
-            }
+            let opens = node.backoff_until.unwrap_or(self.now);
+            let stays = self.stays(id, job, pool, node, issued_at);
+            all.push(Spot { id: *node_id, node: node.clone(), opens, seats: seats.collect(), stays });
         }
         all
+    }
+
+    /// Who is on a node or comes to it, and does not leave already; and when each is out of the job's way.
+    fn stays(
+        &self,
+        id: JobId,
+        job: &Job,
+        pool: &Name,
+        node: &Node,
+        issued_at: Timestamp,
+    ) -> Vec<(AttemptId, Option<Timestamp>)> {
+        let here = node.gpus.iter().flat_map(|gpu| gpu.holder.into_iter().chain(gpu.next));
+        let here: BTreeSet<AttemptId> = here.collect();
+        let stays = here.into_iter().filter(|by| {
+            let is_taken = self.starts.iter().any(|(_, _, takes)| takes.contains(by));
+            let attempt = self.attempt(*by);
+            !is_taken && attempt.is_none_or(|attempt| attempt.stop.is_none() && attempt.ended.is_none())
+        });
+        stays.map(|by| (by, self.judged(id, job, pool, by, issued_at).map(|(at, _)| at))).collect()
     }
 
     /// When a GPU is free for a job; none if nobody can say.
@@ -299,29 +448,35 @@ impl Naive {
         (by, node, slot): (AttemptId, NodeId, Slot),
         issued_at: Timestamp,
     ) -> Option<(Timestamp, bool)> {
+        if let Some(attempt) = self.attempt(by) {
+            attempt.placement_of(node, slot)?;
+        }
+        self.judged(id, job, pool, by, issued_at)
+    }
+
+    /// When an attempt is out of a job's way, and whether that is because it leaves.
+    fn judged(
+        &self,
+        id: JobId,
+        job: &Job,
+        pool: &Name,
+        by: AttemptId,
+        issued_at: Timestamp,
+    ) -> Option<(Timestamp, bool)> {
         let settings = &self.state.meta.settings;
         let theirs = self.state.jobs.get(&by.job)?;
         if self.starts.iter().any(|(_, _, takes)| takes.contains(&by)) {
             return Some((self.now.plus(theirs.terms.grace), true));
         }
-        let over = match self.attempt(by) {
-            Some(attempt) => {
-                attempt.placement_of(node, slot)?;
-                if let Some(at) = attempt.leaves_by() {
-                    return Some((at.max(self.now), true));
-                }
-                if !self.is_heard(attempt) {
-                    return None;
-                }
-                let latest = attempt.start_by.plus(attempt.protection);
-                attempt.started_at.map_or(latest, |at| at.plus(attempt.protection))
+        if let Some(attempt) = self.attempt(by) {
+            if let Some(at) = attempt.leaves_by() {
+                return Some((at.max(self.now), true));
             }
-            None => {
-                let start = self.starts.iter().find(|(job, ..)| *job == by.job)?;
-                let wait = self.latest_go(start).plus(settings.start_limit);
-                wait.plus(self.protection(by.job, theirs))
+            if !self.is_heard(attempt) {
+                return None;
             }
-        };
+        }
+        let over = self.over(by)?;
         if theirs.terms.tier == Tier::Free {
             return Some((self.now, false));
         }
@@ -341,6 +496,21 @@ impl Naive {
         Some((at, false))
     }
 
+    /// When an attempt is past its protection at the latest; the beginning of time in the free tier.
+    fn over(&self, by: AttemptId) -> Option<Timestamp> {
+        let theirs = self.state.jobs.get(&by.job)?;
+        if theirs.terms.tier == Tier::Free {
+            return Some(Timestamp::ZERO);
+        }
+        if let Some(attempt) = self.attempt(by) {
+            let latest = attempt.start_by.plus(attempt.protection);
+            return Some(attempt.started_at.map_or(latest, |at| at.plus(attempt.protection)));
+        }
+        let start = self.starts.iter().find(|(job, ..)| *job == by.job)?;
+        let wait = self.latest_go(start).plus(self.state.meta.settings.start_limit);
+        Some(wait.plus(self.protection(by.job, theirs)))
+    }
+
     fn is_less(
         &self,
         mine: scheduler_core::id::BudgetId,
@@ -356,7 +526,8 @@ impl Naive {
     }
 
     /// When a job that was decided to start has its GPUs at the latest.
-    fn latest_go(&self, (_, on, takes): &(JobId, On, Vec<AttemptId>)) -> Timestamp {
+    fn latest_go(&self, (id, on, takes): &(JobId, On, Vec<AttemptId>)) -> Timestamp {
+        let job = self.state.jobs.get(id).expect("a known job");
         let mut latest = self.now;
         for victim in takes {
             let has_go = self.attempt(*victim).is_some_and(|attempt| attempt.go_at.is_some());
@@ -369,8 +540,23 @@ impl Naive {
                 let leaves = holder.filter(|attempt| attempt.placement_of(*node, *slot).is_some());
                 latest = leaves.and_then(Attempt::leaves_by).map_or(latest, |at| latest.max(at));
             }
+            // Its cores may be with others than its GPUs.
+            let record = self.state.nodes.get(node).expect("a known node");
+            let here: BTreeSet<AttemptId> = record.gpus.iter().filter_map(|gpu| gpu.holder).collect();
+            let has_go = |id: &&AttemptId| self.attempt(**id).is_some_and(|attempt| attempt.go_at.is_some());
+            let there = here.iter().filter(has_go).map(|id| self.size_of(*id, record));
+            if !fit(there.chain([self.size(job, record)]), whole(record)) {
+                let leave = here.iter().filter_map(|id| self.attempt(*id)?.leaves_by());
+                latest = leave.fold(latest, Timestamp::max);
+            }
         }
         latest
+    }
+
+    /// Until when a job may stay on a node of its own date: whoever has one for the time after gives way to it.
+    fn own_until(&self, id: JobId, pool: &Name, node: NodeId) -> Option<Timestamp> {
+        let own = self.state.dates.get(&(id, pool.clone()))?;
+        own.promise.slots_on(node).map(|_| own.promise.until)
     }
 
     /// Whether a GPU is another's by its date while the job would be protected there, if it has its GPUs after `wait`.
@@ -381,7 +567,7 @@ impl Naive {
         }
         let over = self.now.plus(wait).plus(settings.start_limit).plus(self.protection(id, job));
         let pool = &self.state.nodes.get(&at.0).expect("a known node").pool;
-        let own = self.state.dates.get(&(id, pool.clone())).map(|date| date.promise.until);
+        let own = self.own_until(id, pool, at.0);
         self.state.dates.iter().any(|((of, in_pool), date)| {
             *of != id
                 && in_pool == pool

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use scheduler_core::decision::Plan;
+use scheduler_core::decision::{Plan, Right};
 use scheduler_core::id::{AttemptId, JobId, Name, NodeId, Slot, Term};
 use scheduler_core::job::{Attempt, Job};
 use scheduler_core::node::Node;
@@ -12,7 +12,7 @@ use scheduler_core::state::State;
 use scheduler_core::unit::{Span, Timestamp};
 
 use super::{Naive, decided};
-use crate::lab::{NOW, undated};
+use crate::lab::{NOW, state, undated};
 use crate::random::{Random, lab, lab_with_gangs};
 use crate::story::plant;
 
@@ -32,6 +32,37 @@ fn the_planner_agrees_with_a_slow_and_obvious_one() {
     }
     assert!(starts > 1000, "the laboratories start something: {starts}");
     assert!(takes > 100 && several > 20, "and take somebody: {takes}, and several: {several}");
+}
+
+#[test]
+fn every_date_is_the_one_that_a_slow_and_obvious_planner_gives() {
+    plant();
+    let (mut dates, mut claims, mut with_cores) = (0, 0, 0);
+    for seed in 5000..5400 {
+        let lines = lab_with_gangs(&mut Random::new(seed));
+        let mut lab = state(&lines);
+        // Dates stand, and their time comes; whoever starts does so again each time.
+        for hours in [0, 1, 3, 9] {
+            let now = NOW.plus(Span::from_hours(hours));
+            let plan = plan(&lab, &Links::all_ready(&lab), now, Term::new(1));
+            Naive::agrees(&lab, now, &plan, &format!("seed {seed}, after {hours} h\n{lines}"));
+            let mut after = Naive::new(&lab, now);
+            for number in 0..=plan.decisions.len() {
+                after.take_steps(&plan, number);
+            }
+            dates += plan.dates.len();
+            claims += plan.decisions.iter().filter(|start| is_claim(start)).count();
+            lab.dates = after.state.dates;
+            let asks = |job: &JobId| lab.jobs.get(job).is_some_and(|job| job.terms.shape.cpus.is_some());
+            with_cores += plan.dates.iter().filter(|step| asks(&step.job)).count();
+        }
+    }
+    assert!(dates > 200 && claims > 50, "{dates} dates, {claims} claims");
+    assert!(with_cores > 40, "{with_cores} of those who ask for cores");
+}
+
+fn is_claim(start: &scheduler_core::decision::Start) -> bool {
+    start.takes.iter().any(|take| matches!(take.right, Right::Claim { .. }))
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod gangs;
 pub mod lane;
 pub mod laws;
 mod room;
+mod told;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,8 @@ use scheduler_core::unit::{ChargeMillis, Span, Timestamp};
 
 use dates::Head;
 use room::{held, of_type, slots};
+use told::Told;
+pub use told::decided;
 
 const HOUR: u128 = 3_600_000;
 
@@ -35,7 +38,8 @@ pub struct Naive {
     pub state: State,
     now: Timestamp,
     extra: BTreeMap<(Name, BudgetId, Tier), u128>,
-    starts: Vec<Start>,
+    /// What was decided.
+    pub starts: Vec<Start>,
     /// GPUs of funded work that stays, by budget: as the plan found it, and with what was decided.
     has: BTreeMap<(Name, BudgetId), u64>,
     /// Whether of equally full nodes the one with the closest end of protection is taken.
@@ -93,11 +97,6 @@ impl Naive {
         assert_eq!(naive.follows, Some(Vec::new()), "the slow planner starts nobody else");
         drop(told);
         naive.starts
-    }
-
-    /// What was decided.
-    pub fn starts(&self) -> &[Start] {
-        &self.starts
     }
 
     pub fn all_pools(&mut self) {
@@ -170,12 +169,16 @@ impl Naive {
     fn next(&self, at: BudgetId, pool: &Name, tier: Tier, tried: &BTreeSet<JobId>) -> Option<JobId> {
         let stands = |(id, job): &(&JobId, &Job)| {
             let named = job.terms.cluster.as_ref();
-            let fits = |node: &Node| node.pool == *pool && self.could_hold(job, node);
+            let fits = |(id, node): &(&NodeId, &Node)| {
+                node.pool == *pool && self.could_hold(job, node) && !self.is_barred(job, **id)
+            };
+            let wanted = usize::try_from(job.terms.shape.nodes).expect("few nodes");
+            let fits = || self.state.nodes.iter().filter(fits).count() >= wanted;
             matches!(job.phase, Phase::Waiting { .. })
                 && job.budget == at
                 && job.terms.tier == tier
                 && !tried.contains(id)
-                && named.map_or_else(|| self.state.nodes.values().any(fits), |named| named == pool)
+                && named.map_or_else(fits, |named| named == pool)
         };
         let own = self.state.jobs.iter().filter(stands);
         if let Some((id, _)) = own.min_by_key(|(id, job)| (job.terms.turn, job.submitted_at, **id)) {
@@ -221,7 +224,22 @@ impl Naive {
         let nodes = |on: &On| on.iter().map(|(node, slots)| (*node, slots.len())).collect::<BTreeSet<_>>();
         let next = follows.pop();
         let found = next.as_ref().map(|(job, on, takes)| (*job, nodes(on), takes.clone()));
-        assert_eq!(found, Some((id, nodes(&on), takes.to_vec())), "left the planner, right the slow one");
+        let slow = Some((id, nodes(&on), takes.to_vec()));
+        let dates = || {
+            self.state
+                .dates
+                .iter()
+                .map(|(of, date)| format!("{of:?} {:?}\n", date.promise))
+                .collect::<String>()
+        };
+        let job = self.state.jobs.get(&id).map(|job| (&job.terms.shape, job.terms.min_runtime));
+        assert_eq!(
+            found,
+            slow,
+            "left the planner, right the slow one, {job:?}, {:?}\n{}",
+            self.starts,
+            dates()
+        );
         let (_, theirs, _) = next.expect("it was just compared");
         assert!(on.len() > 1 || theirs == on, "{theirs:?} instead of {on:?} for {id}");
         theirs
@@ -268,12 +286,13 @@ impl Naive {
             node.pool == *pool
                 && node.contact == Contact::Ready
                 && node.cordon.is_none()
-                && !node.is_draining()
+                && node.drain.as_ref().is_none_or(|drain| !drain.is_active && self.now < drain.begins_at)
                 && node.backoff_until.is_none_or(|until| until <= self.now)
                 && self.claims.as_ref().map_or(!self.is_barred(job, **id), |nodes| nodes.contains(id))
                 && is_in_time
         };
         let open = self.state.nodes.iter().filter(takes_work);
+        let open = open.filter(|(node_id, node)| self.leaves_room(id, job, (**node_id, node), wait));
         open.map(|(id, node)| (*id, node.clone())).collect()
     }
 
@@ -549,7 +568,8 @@ impl Naive {
             *self.extra.entry((pool.clone(), budget, job.terms.tier)).or_default() += added;
         }
         for victim in &takes {
-            let stop = Stop { at: self.now, cause: StopCause::Unwanted, grace: Span::ZERO };
+            let grace = self.state.jobs.get(&victim.job).expect("it has a job").terms.grace;
+            let stop = Stop { at: self.now, cause: StopCause::Unwanted, grace };
             self.state.attempts.get_mut(victim).expect("it runs").stop = Some(stop);
         }
         let attempt = AttemptId { job: id, no: job.next_attempt };
@@ -570,15 +590,6 @@ impl Naive {
     }
 }
 
-/// Shows a plan as the slow planner does.
-pub fn decided(plan: &Plan) -> Vec<Start> {
-    let one = |start: &scheduler_core::decision::Start| {
-        let takes = start.takes.iter().map(|take| take.attempt).collect();
-        (start.job, start.on.clone(), takes)
-    };
-    plan.decisions.iter().map(one).collect()
-}
-
 pub fn subsets(of: &[AttemptId]) -> Vec<Vec<AttemptId>> {
     let chosen = |bits: u32| (0..).zip(of).filter(move |(at, _)| bits & (1 << at) != 0).map(|(_, id)| *id);
     (0..1_u32 << of.len()).map(|bits| chosen(bits).collect()).collect()
@@ -586,15 +597,4 @@ pub fn subsets(of: &[AttemptId]) -> Vec<Vec<AttemptId>> {
 
 fn add(a: Cost, b: Cost) -> Cost {
     std::array::from_fn(|at| a[at] + b[at])
-}
-
-/// Says what it was about if it breaks.
-struct Told<'a>(&'a str);
-
-impl Drop for Told<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("{}", self.0);
-        }
-    }
 }

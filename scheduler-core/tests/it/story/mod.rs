@@ -6,7 +6,7 @@
 //! window 24h | margin 2 | dates off | lane 10 | burst 200   settings; before everything else
 //! node n1 4
 //! submit x a/b 4 [min=60m] [free] [first|last] [once] [every=30m] [grace=30s] [retries=2]
-//!     [limit=20m]                     the time limit
+//!     [limit=20m] [cpus=8]            the time limit; cores, where it is not the GPUs' part of the node
 //!     [lasts=3h]                      it exits well after so much work; what was saved is not done again
 //!     [saves=30m]                     it reports a checkpoint so often
 //!     [quick]                         it saves and exits at a notice
@@ -91,6 +91,11 @@ pub fn plant() {
     if let Ok(name) = std::env::var("BURSAR_MUTANT") {
         scheduler_core::mutant::plant(&name);
     }
+}
+
+/// Whether a mistake was planted on purpose.
+pub fn is_planted() -> bool {
+    cfg!(feature = "mutants") && std::env::var_os("BURSAR_MUTANT").is_some()
 }
 
 /// Lives a story to its end, and checks at last that the log alone makes the same state.
@@ -419,6 +424,7 @@ fn asked(budget: &str, shape: &str, words: &[&str]) -> Request {
         },
         ..request(gpus.parse().expect("a number of GPUs"))
     };
+    asked.shape.cpus = value(words, "cpus").map(|text| text.parse().expect("a number of cores"));
     asked.shape.nodes = nodes.parse().expect("a number of nodes");
     asked.shape.gpus_per_node = GpuCount::new(gpus.parse().expect("a number of GPUs"));
     asked
