@@ -67,6 +67,14 @@ impl JobArray {
         self.indexes.count().saturating_sub(self.ended()).saturating_sub(self.live)
     }
 
+    /// Returns how many of its tasks to come would run besides those that live, if GPUs were free: all of them, unless
+    /// it is held or says how many may live at once.
+    #[must_use]
+    pub fn to_come(&self) -> u32 {
+        let besides = self.indexes.limit().map_or(u32::MAX, |limit| limit.saturating_sub(self.live));
+        if self.job.phase.is_waiting() { self.rest().min(besides) } else { 0 }
+    }
+
     /// Returns how many of its tasks may live at once: so many places among the live jobs it has until it ends.
     #[must_use]
     pub fn width(&self) -> u32 {

@@ -1,4 +1,4 @@
-//! Demand is what jobs have or want, and nothing else.
+//! Demand is what jobs have or want, tasks to come too, and nothing else.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -29,6 +29,17 @@ pub(super) fn full(state: &State) -> Result<(), String> {
         for pool in &job.wants {
             for budget in budget::path(state, job.budget) {
                 *wanted.entry((pool, budget)).or_default() += want::gpus(job);
+            }
+        }
+    }
+    for (id, array) in state.arrays.iter() {
+        let (to_come, job) = (want::to_come(array), &array.job);
+        if to_come == 0 && !job.wants.is_empty() {
+            return Err(format!("array {id} has nothing to come and wants GPUs in {:?}", job.wants));
+        }
+        for pool in &job.wants {
+            for budget in budget::path(state, job.budget) {
+                *wanted.entry((pool, budget)).or_default() += to_come;
             }
         }
     }

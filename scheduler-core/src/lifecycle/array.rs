@@ -7,7 +7,7 @@ use core::ops::Range;
 use crate::array::{JobArray, Task};
 use crate::id::{AttemptNo, JobId};
 use crate::job::{End, HeldBy, Job, Phase};
-use crate::lifecycle::{before, forget, phase};
+use crate::lifecycle::{before, forget, phase, want};
 use crate::state::{State, Timer};
 use crate::unit::Timestamp;
 
@@ -20,7 +20,15 @@ pub fn admit(state: &mut State, id: JobId, array: JobArray, now: Timestamp) {
     state.meta.live_jobs = state.meta.live_jobs.saturating_add(places(&array));
     state.meta.array_tasks = state.meta.array_tasks.saturating_add(array.indexes.count());
     state.arrays.insert(id, array);
-    make(state, id, now);
+    want::update_array(state, id, 0, now);
+    counted(state, id, now, |state| make(state, id, now));
+}
+
+/// Changes an array, and brings the books up to its tasks to come. Not within another change of the same array.
+fn counted(state: &mut State, id: JobId, now: Timestamp, change: impl FnOnce(&mut State)) {
+    let had = state.arrays.get(&id).map_or(0, want::to_come);
+    change(state);
+    want::update_array(state, id, had, now);
 }
 
 /// Returns how many places among the live jobs an array has until it ends: its own, and those of its tasks.
@@ -79,6 +87,7 @@ fn next(state: &mut State, id: JobId, now: Timestamp) -> Option<(JobId, Job)> {
         array: Some(Task { of: id, index }),
         before: crate::job::Before::default(),
         charged: crate::unit::ChargeMillis::ZERO,
+        wants: Vec::new(),
         ..array.job.clone()
     };
     Some((JobArray::task_at(id, place), job))
@@ -89,16 +98,18 @@ pub fn task_ended(state: &mut State, id: JobId, end: End, now: Timestamp) {
     let Some((task, charged)) = state.jobs.get(&id).and_then(|job| Some((job.array?, job.charged))) else {
         return;
     };
-    let Some(array) = state.arrays.get_mut(&task.of) else { return };
-    let Some(place) = array.place_of(task.of, id) else { return };
-    array.live = array.live.saturating_sub(1);
-    array.job.charged = array.job.charged.checked_add(charged).unwrap_or(array.job.charged);
-    count(array, place, end);
-    if end != End::Completed {
-        before::cannot_complete(state, task.of, now);
-    }
-    make(state, task.of, now);
-    end_if_over(state, task.of, now);
+    counted(state, task.of, now, |state| {
+        let Some(array) = state.arrays.get_mut(&task.of) else { return };
+        let Some(place) = array.place_of(task.of, id) else { return };
+        array.live = array.live.saturating_sub(1);
+        array.job.charged = array.job.charged.checked_add(charged).unwrap_or(array.job.charged);
+        count(array, place, end);
+        if end != End::Completed {
+            before::cannot_complete(state, task.of, now);
+        }
+        make(state, task.of, now);
+        end_if_over(state, task.of, now);
+    });
 }
 
 fn count(array: &mut JobArray, place: u32, end: End) {
@@ -111,6 +122,10 @@ fn count(array: &mut JobArray, place: u32, end: End) {
 
 /// Cancels a task whose turn has not come.
 pub fn skip(state: &mut State, id: JobId, place: u32, now: Timestamp) {
+    counted(state, id, now, |state| skip_one(state, id, place, now));
+}
+
+fn skip_one(state: &mut State, id: JobId, place: u32, now: Timestamp) {
     let Some(array) = state.arrays.get_mut(&id) else { return };
     if place < array.made || !array.skipped.insert(place) {
         return;
@@ -124,6 +139,10 @@ pub fn skip(state: &mut State, id: JobId, place: u32, now: Timestamp) {
 
 /// Cancels every task whose turn has not come.
 pub fn skip_rest(state: &mut State, id: JobId, now: Timestamp) {
+    counted(state, id, now, |state| skip_all(state, id, now));
+}
+
+fn skip_all(state: &mut State, id: JobId, now: Timestamp) {
     let Some(array) = state.arrays.get_mut(&id) else { return };
     let rest = array.made..array.indexes.count();
     let mut skipped = 0_u32;
@@ -166,13 +185,15 @@ fn end_if_over(state: &mut State, id: JobId, now: Timestamp) {
 
 /// Makes the tasks of an array as they are needed, from now on.
 pub fn open(state: &mut State, id: JobId, now: Timestamp) {
-    enter(state, id, Phase::Waiting { since: now });
-    make(state, id, now);
+    counted(state, id, now, |state| {
+        enter(state, id, Phase::Waiting { since: now });
+        make(state, id, now);
+    });
 }
 
 /// Makes no more tasks of an array until it is released.
 pub fn hold(state: &mut State, id: JobId, by: HeldBy, now: Timestamp) {
-    enter(state, id, Phase::Held { since: now, by });
+    counted(state, id, now, |state| enter(state, id, Phase::Held { since: now, by }));
 }
 
 fn enter(state: &mut State, id: JobId, phase: Phase) {

@@ -3,9 +3,13 @@
 //! A job counts from when it is in line until its end, whatever becomes of it in between: waiting, placed, running,
 //! waiting again. Held jobs and the free tier do not. In line it stands in every pool that could hold it; with an
 //! attempt, in that attempt's alone. Where it counts is kept with the job, so what rose falls again.
+//!
+//! Of an array only so many tasks are in line at once. Those to come count with its record, where it would stand: an
+//! array wants as much as its tasks would, had each been submitted alone.
 
 use alloc::vec::Vec;
 
+use crate::array::JobArray;
 use crate::budget;
 use crate::id::{AttemptId, JobId, Name};
 use crate::job::{Job, Phase};
@@ -44,6 +48,8 @@ pub fn pool_opened(state: &mut State) {
     for id in waiting {
         update(state, id);
     }
+    let now = state.meta.time;
+    arrays_stand(state, now);
 }
 
 /// Clusters are in other pools since `now`: whoever waits stands where it may stand now.
@@ -51,6 +57,52 @@ pub fn pools_changed(state: &mut State, now: Timestamp) {
     let waiting: Vec<JobId> = state.line.keys().map(|place| place.job).collect();
     for id in waiting {
         update_from(state, id, now);
+    }
+    arrays_stand(state, now);
+}
+
+/// Returns the GPUs of an array's tasks that count with its record: of those to come.
+#[must_use]
+pub fn to_come(array: &JobArray) -> u64 {
+    if array.job.terms.tier == Tier::Funded { u64::from(array.to_come()) * gpus(&array.job) } else { 0 }
+}
+
+/// Brings the books up to an array's tasks to come, of which `had` GPUs were booked where it stands.
+pub fn update_array(state: &mut State, id: JobId, had: u64, now: Timestamp) {
+    let Some(array) = state.arrays.get(&id) else { return };
+    let has = to_come(array);
+    let wants = match has {
+        0 => Vec::new(),
+        _ if array.job.wants.is_empty() => standing(state, &array.job),
+        _ => array.job.wants.clone(),
+    };
+    book_array(state, id, (had, has), wants, now);
+}
+
+/// Arrays stand where their tasks would now.
+fn arrays_stand(state: &mut State, now: Timestamp) {
+    let ids: Vec<JobId> = state.arrays.keys().copied().collect();
+    for id in ids {
+        let Some(array) = state.arrays.get(&id) else { continue };
+        let has = to_come(array);
+        let wants = if has == 0 { Vec::new() } else { standing(state, &array.job) };
+        book_array(state, id, (has, has), wants, now);
+    }
+}
+
+fn book_array(state: &mut State, id: JobId, (had, has): (u64, u64), wants: Vec<Name>, now: Timestamp) {
+    let Some(array) = state.arrays.get_mut(&id) else { return };
+    if had == has && wants == array.job.wants {
+        return;
+    }
+    let had_in = core::mem::replace(&mut array.job.wants, wants.clone());
+    let budget = array.job.budget;
+    let path = budget::path(state, budget);
+    for pool in &wants {
+        state.books.wanted(pool, &path, has, now);
+    }
+    for pool in &had_in {
+        state.books.unwanted(pool, &path, had, now);
     }
 }
 
