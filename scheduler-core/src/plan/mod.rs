@@ -40,6 +40,7 @@ pub use walk::usual_rate;
 
 pub(crate) use alone::Alone;
 pub(crate) use class::{Ask, Class};
+pub(crate) use idle::is_heard;
 pub(crate) use line::{Line, has_waiting};
 pub(crate) use round::{has_windows, pools};
 pub(crate) use walk::walk;

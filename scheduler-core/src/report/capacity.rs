@@ -91,7 +91,7 @@ pub fn capacity(state: &State, links: &Links, now: Timestamp) -> Vec<Capacity> {
         Capacity {
             pool: pool.clone(),
             classes: classes(state, &nodes, now),
-            rooms: rooms(state, &open, now),
+            rooms: rooms(state, links, &open, now),
             idle: idle(state, &open, now),
             ends: ends(state, pool, now),
         }

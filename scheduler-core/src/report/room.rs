@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use crate::id::{Label, Name};
 use crate::node::{Gpu, Node};
+use crate::plan::{Links, closes_at, is_heard};
 use crate::queue::{Standing, promised_until, standing};
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
@@ -14,8 +15,9 @@ use crate::unit::{Span, Timestamp};
 pub enum Within {
     /// With nobody, and promised to nobody.
     Idle,
-    /// Not protected so long from now: idle, past its protection by then, in the free tier, or being cleared. Whether a
-    /// job may take them is a question of its budget; this is the most that any could.
+    /// Not protected so long from now: idle, past its protection by then, in the free tier, or being cleared, on a node
+    /// that still takes work then. Whether a job may take them is a question of its budget; this is the most that any
+    /// could.
     Unprotected(Span),
 }
 
@@ -71,7 +73,7 @@ impl Largest {
 }
 
 /// Returns the room of nodes that take work: for any model, and for each if there are several.
-pub(super) fn rooms(state: &State, nodes: &[&Node], now: Timestamp) -> Vec<Room> {
+pub(super) fn rooms(state: &State, links: &Links, nodes: &[&Node], now: Timestamp) -> Vec<Room> {
     let models: BTreeSet<&Label> =
         nodes.iter().flat_map(|node| &node.gpus).filter(|gpu| gpu.is_present).map(|gpu| &gpu.model).collect();
     let each = models.iter().copied().map(Some).filter(|_| models.len() > 1);
@@ -83,7 +85,8 @@ pub(super) fn rooms(state: &State, nodes: &[&Node], now: Timestamp) -> Vec<Room>
             let mut counts: BTreeMap<&Name, Vec<u32>> = BTreeMap::new();
             for node in nodes {
                 let counted = node.gpus.iter().filter(|gpu| {
-                    model.is_none_or(|model| gpu.model == *model) && is_room(state, node, gpu, within, now)
+                    model.is_none_or(|model| gpu.model == *model)
+                        && is_room((state, links), node, gpu, within, now)
                 });
                 let count = u32::try_from(counted.count()).unwrap_or(u32::MAX);
                 counts.entry(&node.cluster).or_default().push(count);
@@ -96,17 +99,24 @@ pub(super) fn rooms(state: &State, nodes: &[&Node], now: Timestamp) -> Vec<Room>
     rooms
 }
 
-fn is_room(state: &State, node: &Node, gpu: &Gpu, within: Within, now: Timestamp) -> bool {
+fn is_room(seen: (&State, &Links), node: &Node, gpu: &Gpu, within: Within, now: Timestamp) -> bool {
     match within {
-        Within::Idle => standing(state, node, gpu, now) == Standing::Idle,
+        Within::Idle => standing(seen.0, node, gpu, now) == Standing::Idle,
         Within::Unprotected(span) => {
-            gpu.is_present && open_from(state, node, gpu, now).is_some_and(|at| at <= now.plus(span))
+            let at = now.plus(span);
+            let is_open = closes_at(node).is_none_or(|closes| at < closes);
+            is_open && gpu.is_present && open_from(seen, node, gpu, now).is_some_and(|from| from <= at)
         }
     }
 }
 
-/// Returns when a GPU is idle, or past every protection that is known; none while its node gives it to nobody.
-fn open_from(state: &State, node: &Node, gpu: &Gpu, now: Timestamp) -> Option<Timestamp> {
+/// Returns when a GPU is idle, or past every protection that is known; none while its node gives it to nobody, or whoever
+/// has it cannot be told to leave.
+fn open_from((state, links): (&State, &Links), node: &Node, gpu: &Gpu, now: Timestamp) -> Option<Timestamp> {
+    let by = gpu.next.or(gpu.holder).and_then(|by| state.attempts.get(&by));
+    if by.is_some_and(|by| by.ended.is_none() && !is_heard(state, links, by)) {
+        return None;
+    }
     if let Some(until) = promised_until(state, gpu) {
         return Some(until.map_or(now, |until| until.max(now)));
     }
