@@ -40,6 +40,7 @@ pub use reason::{Reason, Stage, Token, Who};
 pub use standing::{Standing, standing};
 pub use takers::Taker;
 pub use victims::Victim;
+pub use words::over;
 
 pub(crate) use dated::dates;
 pub(crate) use outlook::{Eyes, Outlook};

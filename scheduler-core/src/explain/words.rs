@@ -57,7 +57,8 @@ pub(super) fn percent(ppm: u32) -> String {
 }
 
 /// Returns how a budget is above its burst limit.
-pub(super) fn over(state: &State, over: &Over) -> String {
+#[must_use]
+pub fn over(state: &State, over: &Over) -> String {
     let most = over.most / 10_000;
     format!(
         "{} has {} GPUs, more than its burst limit of {}.{:02}, {} % of its share",

@@ -10,6 +10,7 @@ use crate::decision::UseOf;
 use crate::explain::{Eyes, Outlook, Queued, Reason, Uses, dates, reasons, standing};
 use crate::id::{BudgetId, JobId, Label, Name, Term};
 use crate::job::{Job, Phase};
+use crate::lifecycle::burst::{Burst, Over};
 use crate::plan::{Alone, Links, has_windows, plan, pools, walk};
 use crate::spec::Tier;
 use crate::state::State;
@@ -50,6 +51,8 @@ pub struct Row {
     pub reason: Reason,
     /// Its date, if it waits with one.
     pub date: Option<Timestamp>,
+    /// Which budget of its has more than its burst limit, if one has: everybody else that waits goes first.
+    pub over: Option<Over>,
 }
 
 /// Returns the queue: placed jobs that don't run yet, the waiting ones in order, those that fit nowhere, the held ones.
@@ -109,6 +112,7 @@ pub(super) fn row(id: JobId, job: &Job, reason: Reason) -> Row {
         },
         reason,
         date: None,
+        over: None,
     }
 }
 
@@ -142,6 +146,8 @@ fn in_line(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
     let mut outlooks: BTreeMap<(&Name, Eyes<'_>), (Outlook, Option<Reason>)> = BTreeMap::new();
     let uses: BTreeMap<&Name, Uses<'_>> =
         pools(state).into_iter().map(|pool| (pool, Uses::new(state, pool, now))).collect();
+    let bursts: BTreeMap<&Name, Burst<'_>> =
+        pools(state).into_iter().filter_map(|pool| Some((pool, Burst::of(state, pool, now)?))).collect();
     let has_windows = has_windows(state);
     let mut alone = Alone::new(state, links, now);
     let rows = stood.into_iter().filter_map(|stood| {
@@ -171,7 +177,9 @@ fn in_line(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
         let row = row(stood.id, stood.job, reason);
         let date = date.map(|date| date.promise.at);
         let (place, pool) = (Some(stood.place), Some(stood.pool.clone()));
-        Some(Row { place, pool, uses: stood.uses, date, ..row })
+        let burst = bursts.get(stood.pool).filter(|_| stood.job.terms.tier == Tier::Funded);
+        let over = burst.and_then(|burst| burst.over_on_path(stood.job.budget));
+        Some(Row { place, pool, uses: stood.uses, date, over, ..row })
     });
     rows.collect()
 }

@@ -3,6 +3,7 @@
 use scheduler_core::explain;
 use scheduler_core::id::{JobId, Term};
 use scheduler_core::plan::{Links, plan};
+use scheduler_core::queue;
 use scheduler_core::state::State;
 
 use crate::lab::{NOW, show, state};
@@ -132,6 +133,19 @@ fn the_limit_is_explained_to_who_waits_and_in_the_decision() {
         decided.sentence
     );
     story.tell("a1 runs");
+}
+
+#[test]
+fn the_line_says_whom_the_limit_puts_last() {
+    let rows = |percent| {
+        let lab = limited(BACK, percent);
+        let rows = queue::rows(&lab, &Links::all_ready(&lab), NOW);
+        let over = |row: &queue::Row| row.over.map(|over| explain::over(&lab, &over));
+        rows.iter().map(|row| (row.job.get(), over(row))).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(0), [(1, None), (2, None), (3, None)]);
+    let said = "a has 3 GPUs, more than its burst limit of 2.99, 299 % of its share";
+    assert_eq!(rows(299), [(2, None), (3, None), (1, Some(String::from(said)))]);
 }
 
 #[test]
