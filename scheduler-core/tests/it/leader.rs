@@ -7,6 +7,7 @@ mod silence;
 
 use scheduler_core::agent::{RankEvent, Report};
 use scheduler_core::command::{Command, Saved};
+use scheduler_core::date::{Date, Promise};
 use scheduler_core::decision::Plan;
 use scheduler_core::id::{AttemptId, AttemptNo, Generation, JobId, LogIndex, NodeId, Rank, ReplicaId, Term};
 use scheduler_core::job::{Attempt, Phase, Placement, Stop, StopCause};
@@ -155,6 +156,16 @@ impl Script {
                 let now = self.now;
                 let attempt = self.attempt(words[1]);
                 (attempt.saved_at, attempt.signed_at) = (Some(now), Some(now));
+            }
+            "date" => {
+                let job = JobId::new(words[1].parse().expect("a number"));
+                let at = NOW.plus(Span::from_millis(words[3].parse().expect("milliseconds")));
+                let node = self.node(words[2]);
+                let slots = (0..2).map(scheduler_core::id::Slot::new).collect();
+                let promise = Promise { at, until: at, on: vec![(node, slots)], awaits: Vec::new() };
+                let decision = scheduler_core::id::DecisionId { index: self.state.meta.index, n: 0 };
+                let date = Date { issued_at: self.now, decision, promise, moved: 0, moves: Vec::new() };
+                self.state.dates.insert((job, name("main")), date);
             }
             "due" => {
                 let at = NOW.plus(Span::from_millis(words[1].parse().expect("milliseconds")));
@@ -462,6 +473,23 @@ fn rights_are_judged_again_by_time_alone_only_while_a_funded_job_waits_for_someb
             &format!("up n1 7\nfacts n1 7 => send n1, wake +10\n+10 woke => {plans}"),
         );
     }
+}
+
+#[test]
+fn a_date_is_a_reason_to_plan_at_that_moment_and_its_job_starts_then() {
+    // Nobody's protection ends, and use alone would be looked at after ten seconds.
+    check(
+        "node n1 2 h100\nbudget a 50\nbudget b 50\nruns 90.1 b 2 n1 0-1 for=60m\njob 1 a 2",
+        "state date 1 n1 5000
+         up n1 7 => wake +10
+         facts n1 7 => send n1
+         +10 woke => plan on n1, wake +20000
+         +11 planned => wake +5000
+         +4999 woke => wake +5000
+         +5000 woke => wake +5010
+         +5010 woke => plan on n1, wake +20000
+         +5011 planned => propose 1: start 1",
+    );
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod loop_;
 mod order;
 mod peers;
 mod peers_agents;
+mod peers_front;
 mod places;
 mod plan;
 mod pools;
