@@ -9,7 +9,7 @@ use scheduler_core::state::State;
 use crate::lab::{NOW, show, state};
 use crate::random::{Random, lab, lab_with_gangs};
 use crate::reference::Naive;
-use crate::story::{Story, check as live};
+use crate::story::{Story, check as live, plant};
 
 fn limited(lines: &str, percent: u32) -> State {
     let mut lab = state(lines);
@@ -150,6 +150,7 @@ fn the_line_says_whom_the_limit_puts_last() {
 
 #[test]
 fn the_planner_agrees_with_the_slow_one_on_burst_limits() {
+    plant();
     let mut differs = 0;
     for seed in 8000..8500 {
         let random = &mut Random::new(seed);

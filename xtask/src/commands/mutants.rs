@@ -30,10 +30,7 @@ pub const PLANTED: &[Planted] = &[
         "anybody-is-taken",
         "lives::whoever_gives_way_is_needed_and_somebody_starts_for_it_in_the_same_plan",
     ),
-    planted(
-        "nothing-trimmed",
-        "lives::whoever_gives_way_is_needed_and_somebody_starts_for_it_in_the_same_plan",
-    ),
+    planted("nothing-trimmed", "burst::the_planner_agrees_with_the_slow_one_on_burst_limits"),
     planted(
         "silence-is-dear",
         "lessons::lesson_13_whoever_reports_its_checkpoints_is_dearer_to_take_than_who_is_silent",
@@ -41,7 +38,10 @@ pub const PLANTED: &[Planted] = &[
     planted("window-ignored", "reference::laws::the_planner_agrees_with_a_slow_and_obvious_one"),
     planted("one-fails-for-all", "lives::no_idle_gpu_is_left_that_a_waiting_job_could_use_at_any_moment"),
     planted("date-moves", "dates::laws::dates_move_by_nodes_that_fail_and_by_nothing_else"),
-    planted("backfill-anything", "adversaries::many_small_jobs_before_one_gang_do_not_keep_it_waiting"),
+    planted(
+        "backfill-anything",
+        "reference::laws::every_date_is_the_one_that_a_slow_and_obvious_planner_gives",
+    ),
     planted(
         "claim-with-margin",
         "adversaries::an_endless_job_of_its_own_budget_does_not_keep_a_gang_waiting",
