@@ -266,6 +266,9 @@ impl Client {
             let page = self.ask(|mut control| async move { control.list_jobs(asked.clone()).await }).await?;
             jobs.extend(page.jobs);
             match page.next {
+                Some(next) if request.from.as_ref() == Some(&next) => {
+                    return Err(Failed { code: 0, what: format!("a list does not go on from {next}") });
+                }
                 Some(next) => request.from = Some(next),
                 None => return Ok(jobs),
             }

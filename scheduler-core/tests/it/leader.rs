@@ -167,6 +167,11 @@ impl Script {
                 let date = Date { issued_at: self.now, decision, promise, moved: 0, moves: Vec::new() };
                 self.state.dates.insert((job, name("main")), date);
             }
+            "gone" => {
+                let id =
+                    AttemptId { job: JobId::new(words[1].parse().expect("a number")), no: AttemptNo::new(1) };
+                self.state.attempts.remove(&id);
+            }
             "due" => {
                 let at = NOW.plus(Span::from_millis(words[1].parse().expect("milliseconds")));
                 self.state.timers.insert((at, Timer::Drain(NodeId::new(1))), ());
@@ -544,6 +549,27 @@ fn the_first_sign_is_written_at_once_and_checkpoints_once_a_minute() {
          +30000 beat n1 => wake +30010
          +45000 beat n1 => plan on n1 knowing 90 saved +6000, wake +50000
          +60020 woke => propose 2: 90 saved +6000 signed +20, wake +65000",
+    );
+}
+
+#[test]
+fn nothing_is_written_of_a_checkpoint_that_is_due_after_the_end() {
+    check(
+        PROTECTED,
+        "up n1 7
+         facts n1 7 => send n1, wake +10
+         +10 woke => plan on n1, wake +20000
+         +11 planned => wake +10000
+         +20 saves n1 7 90 signed => propose 1: 90 saved - signed +20
+         +21 commit 1
+         +31 woke => wake +10000
+         +5000 saves n1 7 90 saved
+         +10000 woke => wake +10010
+         +10010 woke => plan on n1 knowing 90 saved +5000, wake +20000
+         +10011 planned
+         state gone 90
+         +15000 beat n1 => send n1, wake +15010
+         +60020 woke => plan on , wake +105000",
     );
 }
 

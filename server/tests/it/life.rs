@@ -204,7 +204,7 @@ fn live_jobs_are_listed_a_page_at_a_time_and_none_twice_or_never() {
         jobs.reverse();
         let (mut seen, mut left) = (Vec::new(), Vec::new());
         let mut request = v1::ListJobsRequest { limit: 2, ..v1::ListJobsRequest::default() };
-        loop {
+        for _ in &jobs {
             let page = ana.inner.clone().list_jobs(ana.ask(request.clone())).await.unwrap().into_inner();
             seen.extend(page.jobs.iter().map(|job| job.job));
             left.push(page.left_out);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
 use simulator::scenario::{Scenario, shipped};
-use simulator::sweep::{self, Case, Variant};
+use simulator::sweep::Variant;
 
 use crate::rows::{COST, Column, GOT, Row, Runs, by_size, real, table};
 
@@ -128,15 +128,8 @@ pub fn others(runs: &Runs) -> Result<String> {
     let mut left_out = Vec::new();
     for name in OTHERS {
         let scenario = shipped(name).with_context(|| format!("`{name}` does not ship"))??;
-        let case = Case {
-            scenario: &scenario,
-            folder: runs.traces(),
-            seed: scenario.seed,
-            policy: "bursar".into(),
-            variant: Variant::new(),
-        };
         eprintln!("  {name}");
-        let ran = sweep::one(&case, &mut |_| ())?;
+        let ran = runs.once(&scenario)?;
         left_out.push((name, ran.prepared.skipped, ran.prepared.too_big));
         rows.push((name.to_owned(), vec![ran.measures]));
     }

@@ -6,7 +6,6 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use simulator::report::page;
-use simulator::sweep::{Case, Variant, one};
 
 use crate::parts::REAL;
 use crate::rows::{Runs, real};
@@ -51,15 +50,8 @@ pub fn pictures(runs: &Runs, docs: &Path) -> Result<String> {
     let browser = browser().context("not available: pictures of the page need Chromium")?;
     for name in REAL {
         let scenario = real(name, 3.0)?;
-        let case = Case {
-            scenario: &scenario,
-            folder: runs.traces(),
-            seed: scenario.seed,
-            policy: "bursar".into(),
-            variant: Variant::new(),
-        };
         eprintln!("  {name}");
-        let html = page(&one(&case, &mut |_| ())?.record)?;
+        let html = page(&runs.once(&scenario)?.record)?;
         let file = format!("pictures/{name}.png");
         let bytes = timeline(&browser, &html)?;
         ensure!(bytes.len() <= BYTES_MAX, "{file} has {} bytes", bytes.len());

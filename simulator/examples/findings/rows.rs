@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use simulator::measure::{Known, Measures};
 use simulator::report::{Value, figure_of};
 use simulator::scenario::{Load, Scenario, shipped};
-use simulator::sweep::{self, Case, Variant};
+use simulator::sweep::{self, Case, Ran, Variant};
 
 /// Three seeds a row, everywhere.
 pub const SEEDS: u64 = 3;
@@ -70,6 +70,13 @@ impl Runs {
     /// Returns where traces are.
     pub fn traces(&self) -> &Path {
         &self.traces
+    }
+
+    /// Runs a scenario as it is, once.
+    pub fn once(&self, scenario: &Scenario) -> Result<Ran> {
+        let (policy, variant) = (String::from("bursar"), Variant::new());
+        let case = Case { scenario, folder: self.traces(), seed: scenario.seed, policy, variant };
+        Ok(sweep::one(&case, &mut |_| ())?)
     }
 
     /// Runs a scenario under a policy with some settings, once a seed.
