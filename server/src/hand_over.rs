@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use raft_store::{Member, ReplicaId, Status};
+use raft_store::{Member, ReplicaId, Status, change};
 
 use crate::shared::Shared;
+use crate::time::vouched;
 
 /// A leader gets so long to hand over.
 const HANDING_OVER: Duration = Duration::from_secs(3);
 /// Another replica may take so long to say how it stands.
 const PATIENCE: Duration = Duration::from_millis(700);
+/// Others may take so long to learn cluster time, before leadership is handed over regardless.
+const LEARNING: Duration = Duration::from_secs(1);
 
 /// Hands leadership to the replica that has most of the log, if this one leads: it is about to stop.
 pub async fn before_the_end(shared: &Shared) {
@@ -20,7 +23,7 @@ pub async fn before_the_end(shared: &Shared) {
     }
     let voters = standing.peers.keys().filter(|id| standing.voters.contains(id));
     if let Some(to) = voters.max_by_key(|id| matched(&standing, **id)) {
-        hand_over(shared, *to).await;
+        try_to(shared, *to).await;
     }
 }
 
@@ -43,7 +46,7 @@ pub async fn to_one_with_room(shared: &Arc<Shared>) {
     };
     if let Some(to) = others.iter().filter(has_room).max_by_key(|member| matched(&standing, member.id)) {
         tracing::warn!(to = %to.id, "this leader's disk has no room for new jobs: handing over");
-        hand_over(shared, to.id).await;
+        try_to(shared, to.id).await;
     }
 }
 
@@ -51,10 +54,19 @@ fn matched(standing: &Status, id: ReplicaId) -> Option<u64> {
     standing.peers.get(&id).and_then(|peer| peer.matched)
 }
 
-async fn hand_over(shared: &Shared, to: ReplicaId) {
-    match tokio::time::timeout(HANDING_OVER, shared.log.transfer_leader(to)).await {
-        Ok(Ok(())) => tracing::info!(%to, "handed leadership over"),
-        Ok(Err(cause)) => tracing::warn!(%to, %cause, "leadership could not be handed over"),
-        Err(_) => tracing::warn!(%to, "leadership was not taken over in time"),
+/// Hands leadership to `to`, once the next leader need not wait for cluster time.
+///
+/// # Errors
+/// As [`raft_store::Replica::transfer_leader`].
+pub async fn to(shared: &Shared, to: ReplicaId) -> Result<(), change::Error> {
+    vouched::by_all(shared, LEARNING).await;
+    shared.log.transfer_leader(to).await
+}
+
+async fn try_to(shared: &Shared, next: ReplicaId) {
+    match tokio::time::timeout(HANDING_OVER, to(shared, next)).await {
+        Ok(Ok(())) => tracing::info!(to = %next, "handed leadership over"),
+        Ok(Err(cause)) => tracing::warn!(to = %next, %cause, "leadership could not be handed over"),
+        Err(_) => tracing::warn!(to = %next, "leadership was not taken over in time"),
     }
 }

@@ -10,6 +10,7 @@ cargo xtask COMMAND
 
   dev [ARGS]              build everything, then `bursar dev ARGS` (try: dev, dev tour)
   check                   format, lints, tests, pages, rules of the house; before a commit
+  check --quick           only format and rules of the house: seconds, for a git hook
   fix                     format, and apply the lints that can be applied
   ci                      what CI runs: the same, cheap first, then `dev tour`
   bench NAME [--strict]   measure; with --strict a missed target is a failure
@@ -33,6 +34,7 @@ fn run(arguments: &[String]) -> Result<()> {
     match words.as_slice() {
         ["dev", ..] => commands::dev(&arguments[1..]),
         ["check"] => commands::check(),
+        ["check", "--quick"] => commands::check_quickly(),
         ["fix"] => commands::fix(),
         ["ci"] => commands::ci(),
         ["mutants"] => commands::mutants(),

@@ -13,6 +13,7 @@ use tonic::{Request, Status};
 
 use super::cluster::gathered;
 use crate::clock::Moment;
+use crate::hand_over;
 use crate::peers::Client;
 use crate::refusal;
 use crate::shared::Shared;
@@ -160,7 +161,7 @@ pub async fn transfer_here(
         }
     }
     let begun = Moment::now();
-    shared.log.transfer_leader(to).await.map_err(|error| said(&error))?;
+    hand_over::to(shared, to).await.map_err(|error| said(&error))?;
     Ok(reply(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)))
 }
 
@@ -183,7 +184,7 @@ pub async fn add_here(shared: &Shared, request: v1::AddMembersRequest) -> Result
     if replaces.contains(&own) {
         // Who leads cannot replace itself.
         let to = best(&shared.standing(), &replaces).ok_or_else(refusal::no_leader)?;
-        shared.log.transfer_leader(to).await.map_err(|error| said(&error))?;
+        hand_over::to(shared, to).await.map_err(|error| said(&error))?;
         return Err(refusal::no_leader());
     }
     let mut members = Vec::new();

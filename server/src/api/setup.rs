@@ -17,10 +17,13 @@ use crate::auth;
 use crate::clock::Deadline;
 use crate::refusal;
 use crate::shared::Shared;
+use crate::time::vouched;
 use crate::write::{self, Tried};
 
 /// The founders elect a leader and write the first entry within this time.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// The founders may take so long to learn cluster time.
+const LEARNING: Duration = Duration::from_secs(2);
 /// The most founders.
 const FOUNDERS_MAX: usize = 9;
 
@@ -148,6 +151,8 @@ async fn first_entry(shared: &Shared, mut found: Found) -> Result<v1::FoundReply
         match write::anywhere(shared, &entry).await {
             Tried::Applied(index, answer) => {
                 shared.after(index).await?;
+                // From here on any founder may lead.
+                vouched::by_all(shared, LEARNING).await;
                 return match *answer {
                     Ok(_) => Ok(reply(cluster)),
                     // Written before, by a try whose answer was lost.

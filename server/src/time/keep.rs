@@ -211,7 +211,8 @@ async fn follow(shared: &Arc<Shared>) {
     }
 }
 
-fn others(shared: &Shared) -> Vec<String> {
+/// Returns where the other members are.
+pub(super) fn others(shared: &Shared) -> Vec<String> {
     let own = shared.replica().get();
     let members = shared.standing().members;
     members.into_iter().filter(|member| member.id.get() != own).map(|member| member.peer_addr).collect()

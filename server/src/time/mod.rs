@@ -11,6 +11,7 @@
 mod anchor;
 mod held;
 mod keep;
+pub mod vouched;
 
 pub use held::Clock;
 pub use keep::{run, standing};

@@ -7,7 +7,7 @@ use std::thread;
 use proto::v1;
 use scheduler_core::unit::Timestamp;
 
-use crate::support::{Lab, PATIENCE, alone, join, link, until};
+use crate::support::{ADMIN, Lab, PATIENCE, alone, join, link, until};
 
 /// A leader once stood still for good when a round of planning ended in the middle of an answer to `cluster status`.
 #[test]
@@ -129,7 +129,7 @@ fn replica_of_a_restarted_machine_goes_by_its_peers_and_all_of_them_by_a_credibl
         forget_boot(&lab, leader);
         lab.restart(leader).await;
         let (time, alarm) = until("time from its peers", || async { time_of(&lab, leader) }).await;
-        let (theirs, _) = time_of(&lab, (leader + 1) % 3).unwrap();
+        let (theirs, _) = time_of(&lab, (leader + 1) % 3).expect("who is founded knows the time");
         assert!(theirs.since(time).as_millis() < 5_000 && alarm.is_none());
 
         for at in 0..3 {
@@ -145,6 +145,41 @@ fn replica_of_a_restarted_machine_goes_by_its_peers_and_all_of_them_by_a_credibl
             let (time, alarm) = until("time at each replica", || async { time_of(&lab, at) }).await;
             assert!(time >= theirs && alarm.is_none());
         }
+    });
+}
+
+#[test]
+fn control_plane_whose_leader_is_gone_right_after_the_founding_goes_on() {
+    alone(|lock| async {
+        let mut lab = Lab::waiting(lock, 3).await;
+        lab.found(&lab.setup_secret(0)).await.unwrap();
+        let leader = lab.leader().await;
+        lab.replicas[leader].take().unwrap().drop_dead().await;
+        lab.client((leader + 1) % 3, ADMIN).await.add_principal("ana").await;
+    });
+}
+
+#[test]
+fn leader_hands_over_once_replicas_of_restarted_machines_know_the_time() {
+    alone(|lock| async {
+        let mut lab = Lab::founded(lock).await;
+        let leader = lab.leader().await;
+        let others = [(leader + 1) % 3, (leader + 2) % 3];
+        for at in others {
+            lab.replicas[at].take().unwrap().stop().await;
+            forget_boot(&lab, at);
+        }
+        for at in others {
+            lab.restart(at).await;
+        }
+        // Before they heard of a leader there is nobody to hand over to.
+        until("a follower that hears the leader", || async {
+            let follower = lab.replicas[others[0]].as_ref().unwrap();
+            follower.shared().log.status().leader
+        })
+        .await;
+        lab.replicas[leader].take().unwrap().stop().await;
+        lab.client(others[0], "ana-token").await.submit("science", 1).await.expect("no call fails");
     });
 }
 

@@ -9,7 +9,7 @@ mod mutants;
 mod step;
 
 pub use bench::{BENCHES, Row, bench, table};
-pub use check::{check, ci, fix};
+pub use check::{check, check_quickly, ci, fix};
 pub use dev::dev;
 pub use findings::findings;
 pub use house::{dependencies, layers, tidy};
