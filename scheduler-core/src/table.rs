@@ -198,6 +198,12 @@ impl<K: Ord, V, S: Store<V>> Table<K, V, S> {
 }
 
 impl<K: Ord, V, S: Store<V>> Table<K, V, S> {
+    /// Whether nothing was written since `other` was cloned from this one, or the other way round: told without a look at the
+    /// records, so it may be wrong in saying no.
+    pub fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.spine, &other.spine)
+    }
+
     /// Returns every record that differs from `earlier`, among some neighbours that don't: what a check of the last
     /// change has to look at. `earlier` must be a clone that this table grew from.
     pub fn touched_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = (&'a K, &'a V)> {

@@ -3,14 +3,14 @@
 //! The pure machine starts when this replica leads and has applied the first entry of its own term, and is dropped when
 //! it leads no more; links are then told to go elsewhere.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use scheduler_core::command::{Command, Entry};
 use scheduler_core::decision::Plan;
 use scheduler_core::id::{NodeId, Term};
 use scheduler_core::leader::{Effect, Event, Leader, Ticket};
-use scheduler_core::plan::{self, Links};
+use scheduler_core::plan::{self, Known, Links};
 use scheduler_core::principal::Actor;
 use scheduler_core::state::State;
 use scheduler_core::unit::Timestamp;
@@ -80,13 +80,16 @@ struct Shell {
     shared: Arc<Shared>,
     inbox: mpsc::Sender<Event>,
     wake_at: Option<Timestamp>,
+    /// What the last round knew, for the next one.
+    known: Arc<Mutex<Known>>,
 }
 
 async fn lead(shared: &Arc<Shared>, term: Term) {
     let (inbox, mut events) = mpsc::channel(INBOX);
     let mut views = shared.views.clone();
     let mut stopping = shared.stopping.subscribe();
-    let mut shell = Shell { shared: Arc::clone(shared), inbox: inbox.clone(), wake_at: None };
+    let (known, wake_at) = (Arc::default(), None);
+    let mut shell = Shell { shared: Arc::clone(shared), inbox: inbox.clone(), wake_at, known };
     let view = shared.views.now();
     let (mut leader, effects) = Leader::start(&view.state, shared.replica(), term, now(shared, &view.state));
     tracing::info!(term = term.get(), index = view.index.get(), "leads");
@@ -171,11 +174,17 @@ impl Shell {
     /// Plans on a thread of its own; one that fails answers with an empty plan.
     fn plan(&self, view: Box<State>, links: Links, term: Term) {
         let (shared, inbox) = (Arc::clone(&self.shared), self.inbox.clone());
+        let known = Arc::clone(&self.known);
         let empty = Plan { term, index: view.meta.index, decisions: Vec::new(), dates: Vec::new() };
         let at = now(&shared, &view);
         tokio::spawn(async move {
             let begun = Moment::now();
-            let planned = tokio::task::spawn_blocking(move || plan::plan(&view, &links, at, term)).await;
+            let planned = tokio::task::spawn_blocking(move || {
+                // A round that panicked left what the next one begins again from.
+                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                plan::plan_on(&mut known, &view, &links, at, term)
+            });
+            let planned = planned.await;
             let plan = planned.unwrap_or(empty);
             let took = begun.elapsed().as_millis();
             let said =

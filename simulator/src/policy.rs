@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use scheduler_core::decision::Plan;
 use scheduler_core::id::{JobId, Name, Term};
-use scheduler_core::plan::{self, Links};
+use scheduler_core::plan::{self, Known, Links};
 use scheduler_core::spec::Request;
 use scheduler_core::state::State;
 use scheduler_core::unit::Timestamp;
@@ -52,8 +52,10 @@ pub trait Policy {
 }
 
 /// Ours: what the server runs.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Ours;
+#[derive(Debug, Clone, Default)]
+pub struct Ours {
+    known: Known,
+}
 
 impl Policy for Ours {
     fn name(&self) -> &'static str {
@@ -61,7 +63,7 @@ impl Policy for Ours {
     }
 
     fn plan(&mut self, round: &Round<'_>) -> Plan {
-        plan::plan(round.state, round.links, round.now, round.term)
+        plan::plan_on(&mut self.known, round.state, round.links, round.now, round.term)
     }
 
     fn first(&mut self, round: &Round<'_>, pool: &Name) -> Option<JobId> {
@@ -76,7 +78,7 @@ pub const NAMES: &[&str] = &["bursar", "fifo", "levels", "slurm", "slurm-without
 #[must_use]
 pub fn named(name: &str) -> Option<Box<dyn Policy>> {
     match name {
-        "bursar" => Some(Box::new(Ours)),
+        "bursar" => Some(Box::new(Ours::default())),
         "fifo" => Some(Box::new(peers::Fifo)),
         "levels" => Some(Box::new(peers::Levels::default())),
         "slurm" => Some(Box::new(peers::Slurm::new(peers::SlurmOptions::default()))),

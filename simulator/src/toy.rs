@@ -63,7 +63,7 @@ impl Toy {
     /// When the control plane refuses it.
     pub fn trial(&self, chances: &mut dyn FnMut() -> f64) -> Result<Trial, Error> {
         let setup = self.setup(chances).map_err(Error::Refused)?;
-        let record = run(&setup, &mut Ours, &mut |_| ())?;
+        let record = run(&setup, &mut Ours::default(), &mut |_| ())?;
         Ok(self.read(&record))
     }
 

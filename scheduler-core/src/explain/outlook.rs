@@ -15,7 +15,7 @@ use crate::lifecycle::need::{Need, could_hold, is_of_type};
 use crate::lifecycle::place::protection;
 use crate::lifecycle::reserve::{self, Reserved, Stay};
 use crate::node::{Contact, Gpu, Node};
-use crate::plan::{Alone, Class, Links};
+use crate::plan::{Alone, Class, Known, Links};
 use crate::queue::{is_with_stray, promised_until};
 use crate::spec::{Tier, Turn};
 use crate::state::State;
@@ -118,8 +118,7 @@ impl Outlook {
         eyes: &Eyes<'_>,
         now: Timestamp,
     ) -> Self {
-        let mut alone = None;
-        let starts = || alone.get_or_insert_with(|| Alone::new(state, links, now)).starts(id);
+        let starts = || Alone::new(state, &Known::of(state), links, now).starts(id);
         Self::with(state, links, &Uses::new(state, pool, now), eyes, now, starts)
     }
 

@@ -2,9 +2,9 @@
 //! names it as holder until proven empty. A GPU is promised to at most one attempt, which has it in its placement and
 //! waits for its go; and only one that its holder gives up is.
 
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::Change;
 use crate::id::{AttemptId, NodeId, Slot};
@@ -32,7 +32,24 @@ pub(super) fn step(change: &Change<'_>) -> Result<(), String> {
             after.attempts.get(&holder).map_or(Ok(()), |attempt| check_attempt(after, holder, attempt))?;
         }
     }
-    change.attempts.iter().try_for_each(|(id, attempt)| check_attempt(after, **id, attempt))
+    for (id, attempt) in &change.attempts {
+        // GPUs that changed were looked at above.
+        if before.attempts.get(*id).is_none_or(|was| is_of_another_place(was, attempt)) {
+            check_attempt(after, **id, attempt)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether an attempt has GPUs that it did not have before, or no longer waits for them.
+fn is_of_another_place(was: &Attempt, is: &Attempt) -> bool {
+    let has_more =
+        || was.placements.iter().zip(&is.placements).any(|(old, new)| is.has(new) && !was.has(old));
+    let is_there = || {
+        let (old, new) = (was.placements.iter(), is.placements.iter());
+        old.map(|p| (p.node, &p.slots)).eq(new.map(|p| (p.node, &p.slots)))
+    };
+    was.go_at.is_none() != is.go_at.is_none() || !is_there() || has_more()
 }
 
 fn check_node(state: &State, id: NodeId, node: &Node) -> Result<(), String> {
@@ -70,14 +87,17 @@ fn check_promise(state: &State, id: NodeId, slot: Slot, gpu: &Gpu) -> Result<(),
 }
 
 fn check_attempt(state: &State, id: AttemptId, attempt: &Attempt) -> Result<(), String> {
-    let mut seen = BTreeSet::new();
+    let all = attempt.placements.iter();
+    let mut all: Vec<(NodeId, Slot)> =
+        all.flat_map(|placement| placement.slots.iter().map(|slot| (placement.node, *slot))).collect();
+    all.sort_unstable();
+    if let Some([(node, slot), ..]) = all.windows(2).find(|two| two[0] == two[1]) {
+        return Err(format!("attempt {id} has GPU {slot} of node {node} twice"));
+    }
     for placement in &attempt.placements {
+        let node = state.nodes.get(&placement.node);
         for slot in &placement.slots {
-            if !seen.insert((placement.node, *slot)) {
-                return Err(format!("attempt {id} has GPU {slot} of node {} twice", placement.node));
-            }
-            let gpu =
-                state.nodes.get(&placement.node).and_then(|node| node.gpus.get(usize::from(slot.get())));
+            let gpu = node.and_then(|node| node.gpus.get(usize::from(slot.get())));
             let holder = gpu.and_then(|gpu| gpu.holder);
             let waits = attempt.go_at.is_none() && gpu.is_some_and(|gpu| gpu.next == Some(id));
             if attempt.has(placement) && holder != Some(id) && !waits {

@@ -47,6 +47,11 @@ impl Curve {
         Self { points, rate }
     }
 
+    /// Whether it is certainly the same as another, told without a look at the breakpoints.
+    pub(super) fn is_shared_with(&self, other: &Self) -> bool {
+        self.rate == other.rate && self.points.is_shared_with(&other.points)
+    }
+
     /// Returns the breakpoints: moments and the totals up to them.
     #[must_use]
     pub fn points(&self) -> &Table<Timestamp, u128> {

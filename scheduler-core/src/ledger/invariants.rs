@@ -6,6 +6,7 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 
 use super::{Account, Books, Curve, PoolBooks};
 use crate::budget::Budget;
@@ -35,9 +36,11 @@ pub fn check_occupancy_change(before: &Books, after: &Books, now: Timestamp) -> 
     after.pools().touched_since(before.pools()).try_for_each(|(name, pool)| {
         let old = before.pool(name).unwrap_or(&none);
         let touched = pool.class_curves().touched_since(old.class_curves());
-        let classes = sum(touched.map(|(class, curve)| {
-            let was = old.class_curves().get(class).map_or([0; 2], |curve| gpus(curve, now));
-            less(gpus(curve, now), was)
+        let classes = sum(touched.filter_map(|(class, curve)| {
+            let was = old.class_curves().get(class);
+            // A chunk's other records did not change.
+            let is_other = was.is_none_or(|was| !curve.is_shared_with(was));
+            is_other.then(|| less(gpus(curve, now), was.map_or([0; 2], |was| gpus(was, now))))
         }));
         // A class that left gave its time to another.
         let left = old.class_curves().touched_since(pool.class_curves());
@@ -80,16 +83,19 @@ pub fn check_tree_change(
     let none = PoolBooks::default();
     for (name, pool) in after.pools().touched_since(before.pools()) {
         let old = before.pool(name).unwrap_or(&none);
-        let changes = pool.accounts().touched_since(old.accounts()).map(|(key, account)| {
-            let was = old.accounts().get(key).map_or([0; 3], |account| charges(account, now));
-            (*key, less(charges(account, now), was))
+        let changes = pool.accounts().touched_since(old.accounts()).filter_map(|(key, account)| {
+            let was = old.accounts().get(key);
+            let is_other = was.is_none_or(|was| !Arc::ptr_eq(was, account));
+            is_other.then(|| (*key, less(charges(account, now), was.map_or([0; 3], |was| charges(was, now)))))
         });
         let (own, below) = by_parent(changes, tree)?;
-        for (key, own) in own {
+        // Whose own account did not change has children that did neither, in sum.
+        for key in own.keys().chain(below.keys()) {
             let is_inner = tree.get(&key.0).is_some_and(|budget| !budget.children.is_empty());
-            let sum = below.get(&key).copied().unwrap_or_default();
+            let of = |all: &Accounts| all.get(key).copied().unwrap_or_default();
+            let (own, sum) = (of(&own), of(&below));
             if is_inner && own != sum {
-                return Err(unlike(name, key, own, sum));
+                return Err(unlike(name, *key, own, sum));
             }
         }
     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::idle::Ask as Asked;
 use super::round::{Stock, has_windows, pools};
-use super::{Class, Line, Links};
+use super::{Class, Known, Line, Links};
 use crate::id::{JobId, Name};
 use crate::job::Job;
 use crate::lifecycle::phase::place_of;
@@ -28,8 +28,8 @@ pub(crate) struct Alone<'a> {
 
 impl<'a> Alone<'a> {
     /// Looks at what every pool has.
-    pub(crate) fn new(state: &'a State, links: &Links, now: Timestamp) -> Self {
-        let stocks = pools(state).into_iter().map(|pool| (pool, Stock::of(state, pool, links, now)));
+    pub(crate) fn new(state: &'a State, known: &'a Known, links: &Links, now: Timestamp) -> Self {
+        let stocks = pools(state).into_iter().map(|pool| (pool, Stock::of(state, known, pool, links, now)));
         let (has_windows, stocks) = (has_windows(state), stocks.collect());
         Self { state, now, has_windows, stocks, classes: BTreeMap::new() }
     }

@@ -7,10 +7,11 @@ use super::Links;
 use super::by_fit::ByFit;
 use super::closest::closest;
 use super::fit::{Room, is_over_in_time, shut, unheard};
+use super::known::{Known, There};
 use crate::id::{AttemptId, JobId, Name, NodeId, Slot};
 use crate::job::Attempt;
-use crate::lifecycle::need::{Need, attempts_on, is_of_type, need};
-use crate::lifecycle::reserve::{self, Reserved, Stay, both};
+use crate::lifecycle::need::{Need, is_of_type, need};
+use crate::lifecycle::reserve::{self, Reserved, Stay};
 use crate::mutant::{self, Mutant};
 use crate::node::{Gpu, Node};
 use crate::spec::Shape;
@@ -92,15 +93,17 @@ impl Ask<'_> {
 
 impl<'a> Idle<'a> {
     /// Returns what is idle or comes free in `pool` on nodes that take work at `now`.
-    pub(super) fn of(state: &'a State, pool: &Name, links: &Links, now: Timestamp) -> Self {
+    ///
+    /// `known` is what follows from the same state.
+    pub(super) fn of(state: &'a State, known: &Known, pool: &Name, links: &Links, now: Timestamp) -> Self {
         let mut idle = Self::empty();
         let mut reserved = reserve::in_pool(state, pool);
-        for (id, node) in state.nodes.iter() {
+        for ((id, node), there) in state.nodes.iter().zip(known.nodes.values()) {
             if node.pool != *pool || shut(*id, node, links, now).is_some() {
                 continue;
             }
             let reserved = reserved.remove(id).unwrap_or_default();
-            idle.push(Spare { reserved, ..Spare::of(state, links, (*id, node), now) });
+            idle.push(Spare { reserved, ..Spare::of(state, there, links, (*id, node), now) });
         }
         idle.shut = reserved;
         idle
@@ -260,30 +263,38 @@ impl<'a> Idle<'a> {
 }
 
 impl<'a> Spare<'a> {
-    fn of(state: &State, links: &Links, (node_id, node): (NodeId, &'a Node), now: Timestamp) -> Self {
-        let (mut there, mut stays) = (Need::default(), Need::default());
-        let (mut coming, mut protected_until) = (Vec::new(), Timestamp::ZERO);
-        for id in attempts_on(node) {
-            let Some((attempt, job)) = state.attempts.get(&id).zip(state.jobs.get(&id.job)) else { continue };
-            let need = need(&job.terms.shape, node);
-            if !node.gpus.iter().any(|gpu| gpu.next == Some(id)) {
-                there = both(there, need);
-            }
-            if leaves(state, links, attempt) {
-                coming.extend(held_by((node_id, node), (id, attempt)));
+    fn of(
+        state: &State,
+        there: &There,
+        links: &Links,
+        (id, node): (NodeId, &'a Node),
+        now: Timestamp,
+    ) -> Self {
+        let (mut coming, mut later) = (there.ended.clone(), there.later);
+        for stopping in &there.stopping {
+            let Some((attempt, job)) = state.attempts.get(stopping).zip(state.jobs.get(&stopping.job)) else {
                 continue;
-            }
-            // Also one that was told to, and a node of it does not hear that.
-            stays = both(stays, need);
-            if !attempt.is_leaving() {
-                protected_until = protected_until.max(reserve::over_by(attempt));
+            };
+            if is_heard(state, links, attempt) {
+                coming.extend(held_by((id, node), (*stopping, attempt)));
+                coming.sort_unstable();
+            } else {
+                // It was told to, and a node of it does not hear that.
+                later = later.less(need(&job.terms.shape, node));
             }
         }
-        coming.sort_unstable();
-        let (at, now, later) = (now, Room::of(node, there), Room::of(node, stays));
-        let (slots, reserved) = (with_holder(node, None), Reserved::default());
-        let protected_until = if at < protected_until { protected_until } else { Timestamp::ZERO };
-        Self { id: node_id, node, version: 0, slots, coming, now, later, reserved, protected_until }
+        let is_protected = now < there.protected_until;
+        Self {
+            id,
+            node,
+            version: 0,
+            slots: there.idle.clone(),
+            coming,
+            now: there.now,
+            later,
+            reserved: Reserved::default(),
+            protected_until: if is_protected { there.protected_until } else { Timestamp::ZERO },
+        }
     }
 
     /// Whether a job may be tried here at all.
@@ -344,15 +355,11 @@ pub(super) fn held_by(on: (NodeId, &Node), (id, attempt): (AttemptId, &Attempt))
     slots
 }
 
-fn with_holder(node: &Node, holder: Option<AttemptId>) -> Vec<Slot> {
+/// Returns the slots of a node that are with `holder` and promised to nobody else.
+pub(super) fn with_holder(node: &Node, holder: Option<AttemptId>) -> Vec<Slot> {
     let numbered = node.gpus.iter().zip(0_u16..);
     let is_wanted = |gpu: &Gpu| gpu.is_present && gpu.holder == holder && gpu.next.is_none();
     numbered.filter(|(gpu, _)| is_wanted(gpu)).map(|(_, slot)| Slot::new(slot)).collect()
-}
-
-/// Whether an attempt is certain to give up its GPUs: it has ended, or it stops and every one of its nodes hears of it.
-fn leaves(state: &State, links: &Links, attempt: &Attempt) -> bool {
-    attempt.ended.is_some() || attempt.stop.is_some() && is_heard(state, links, attempt)
 }
 
 /// Whether every node of an attempt hears what is ordered.

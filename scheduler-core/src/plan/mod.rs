@@ -8,8 +8,8 @@
 //!
 //! Each pool: funded jobs through the whole tree, then the free tier through the same tree. The next in order starts on
 //! idle GPUs; a funded job else on what comes free and what it may take, at the least cost. Who cannot be placed takes
-//! nothing and waits, and the next is tried. Nothing here reads a clock or keeps anything between two rounds, so that
-//! the leader, a dry run and a simulator get the same answer from the same state.
+//! nothing and waits, and the next is tried. Nothing here reads a clock, and what is kept between two rounds ([`Known`])
+//! follows from the state, so that the leader, a dry run and a simulator get the same answer from the same state.
 
 mod alone;
 mod by_fit;
@@ -23,6 +23,7 @@ mod fit;
 mod free_at;
 mod gang;
 mod idle;
+mod known;
 mod line;
 mod links;
 mod offers;
@@ -34,8 +35,9 @@ mod walk;
 
 pub use first::first;
 pub use fit::{Shut, closes_at, next_opening, shut};
+pub use known::Known;
 pub use links::Links;
-pub use round::plan;
+pub use round::{plan, plan_on};
 pub use walk::usual_rate;
 
 pub(crate) use alone::Alone;

@@ -135,7 +135,7 @@ impl Look<'_, '_> {
         self.victims.on(at).iter().copied().filter(|victim| self.rights.may_take(*victim))
     }
 
-    fn held(&self, victim: usize, at: usize) -> Option<&Held> {
+    fn held(&self, victim: usize, at: usize) -> Option<&Held<'_>> {
         self.victims.get(victim).on.iter().find(|held| held.at == at)
     }
 

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::dates::Heads;
 use super::gang::ranked;
 use super::idle::{Ask as Asked, Found, Idle};
+use super::known::Known;
 use super::offers::{Look, Offers};
 use super::taking::{Taking, taking};
 use super::victims::{Rights, Victims};
@@ -37,8 +38,16 @@ const OFFERS_MAX: usize = 64;
 /// `now` is the leader's estimate of cluster time, `term` its term. In safe mode nothing is planned.
 #[must_use]
 pub fn plan(state: &State, links: &Links, now: Timestamp, term: Term) -> Plan {
+    plan_on(&mut Known::default(), state, links, now, term)
+}
+
+/// The same, with what an earlier round knew: whoever plans again and again looks only at what changed.
+#[must_use]
+pub fn plan_on(known: &mut Known, state: &State, links: &Links, now: Timestamp, term: Term) -> Plan {
+    known.update(state);
     let mut round = Round {
         state,
+        known,
         links,
         now,
         has_windows: has_windows(state),
@@ -68,6 +77,7 @@ pub(crate) fn pools(state: &State) -> BTreeSet<&Name> {
 
 pub(super) struct Round<'a> {
     pub(super) state: &'a State,
+    known: &'a Known,
     pub(super) links: &'a Links,
     pub(super) now: Timestamp,
     pub(super) has_windows: bool,
@@ -160,7 +170,7 @@ pub(super) struct Standing {
 
 impl<'a> Round<'a> {
     fn pool(&mut self, pool: &'a Name) {
-        let mut stock = Stock::of(self.state, pool, self.links, self.now);
+        let mut stock = Stock::of(self.state, self.known, pool, self.links, self.now);
         if self.has_funded {
             self.funded(pool, &mut stock);
         }
@@ -362,9 +372,17 @@ impl<'a> Round<'a> {
 
 impl<'a> Stock<'a> {
     /// Returns what `pool` has now.
-    pub(super) fn of(state: &'a State, pool: &'a Name, links: &Links, now: Timestamp) -> Self {
-        let idle = Idle::of(state, pool, links, now);
-        let victims = Victims::of(state, pool, links, &idle, now);
+    ///
+    /// `known` is what follows from the same state.
+    pub(super) fn of(
+        state: &'a State,
+        known: &'a Known,
+        pool: &'a Name,
+        links: &Links,
+        now: Timestamp,
+    ) -> Self {
+        let idle = Idle::of(state, known, pool, links, now);
+        let victims = Victims::of(state, known, pool, links, &idle, now);
         let here = state.dates.iter().filter(|((_, of), _)| of == pool);
         let dated = here.map(|((job, _), date)| {
             let Date { decision, issued_at, promise, .. } = date;

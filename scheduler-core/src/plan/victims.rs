@@ -1,11 +1,13 @@
 //! Who may be taken for whom (DESIGN 6, Place 2): the attempts of a pool that nobody protects, and the rights to them.
 
+use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use super::idle::{Idle, held_by, is_heard};
+use super::idle::{Idle, is_heard};
+use super::known::{Has, Known};
 use super::price::{Cost, price};
 use super::round::Owner;
 use super::{Line, Links};
@@ -33,7 +35,7 @@ pub(super) struct Victim<'a> {
     /// All its GPUs.
     pub gpus: u32,
     /// Its GPUs that help somebody: on nodes that take work.
-    pub on: Vec<Held>,
+    pub on: Vec<Held<'a>>,
     /// Its leaf's, by number.
     group: usize,
 }
@@ -50,11 +52,11 @@ pub(super) struct Ahead<'a> {
 
 /// What an attempt has on one node.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct Held<'a> {
     pub node: NodeId,
     /// The node's place among those that take work.
     pub at: usize,
-    pub slots: Vec<Slot>,
+    pub slots: Cow<'a, [Slot]>,
     /// What it gives back with its GPUs.
     pub gives: Need,
     /// No GPU of it here costs less.
@@ -132,25 +134,40 @@ impl Rights {
 
 impl<'a> Victims<'a> {
     /// Returns the attempts of `pool` that nobody protects, that do not stop, and that have GPUs on nodes of `idle`.
-    pub(super) fn of(state: &'a State, pool: &Name, links: &Links, idle: &Idle<'a>, now: Timestamp) -> Self {
+    ///
+    /// `known` is what follows from the same state.
+    pub(super) fn of(
+        state: &'a State,
+        known: &'a Known,
+        pool: &Name,
+        links: &Links,
+        idle: &Idle<'a>,
+        now: Timestamp,
+    ) -> Self {
         let on = vec![Vec::new(); idle.nodes.len()];
         let (list, is_taken, groups) = (Vec::new(), Vec::new(), Vec::new());
         let mut all = Self { list, is_taken, left: 0, groups, on, free_use: BTreeMap::new() };
-        let mut known: BTreeMap<(BudgetId, Tier), usize> = BTreeMap::new();
-        for (id, attempt) in state.attempts.iter().filter(|(_, attempt)| attempt.pool == *pool) {
-            if !may_give_way(attempt, now) || !is_heard(state, links, attempt) {
+        let mut numbers: BTreeMap<(BudgetId, Tier), usize> = BTreeMap::new();
+        // Who takes work hears, and most nodes do.
+        let takes_work =
+            |attempt: &Attempt| attempt.placements.iter().all(|p| idle.position(p.node).is_some());
+        for (id, attempt) in state.attempts.iter() {
+            if attempt.is_leaving() || attempt.is_protected(now) || attempt.pool != *pool {
                 continue;
             }
-            let Some(job) = state.jobs.get(&id.job) else { continue };
+            let (Some(has), Some(job)) = (known.attempts.get(id), state.jobs.get(&id.job)) else { continue };
+            if !takes_work(attempt) && !is_heard(state, links, attempt) {
+                continue;
+            }
             let price = price(state, links, *id, (attempt, job), now);
             let cost = Cost::of(attempt.tier, job.terms.resumable, &price);
-            let on = helping((*id, attempt), cost, idle, |node| need(&job.terms.shape, node));
+            let on = helping(has, cost, idle);
             if on.is_empty() {
                 continue;
             }
             let gpus = attempt.placements.iter().map(|placement| placement.slots.len()).sum::<usize>();
             let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
-            let group = *known.entry((attempt.budget, attempt.tier)).or_insert_with(|| {
+            let group = *numbers.entry((attempt.budget, attempt.tier)).or_insert_with(|| {
                 all.groups.push(Group::of(state, attempt.budget, attempt.tier));
                 all.groups.len() - 1
             });
@@ -173,9 +190,9 @@ impl<'a> Victims<'a> {
             let held = on.into_iter().filter_map(|(node, slots)| {
                 let at = idle.position(node)?;
                 let gives = need(&job.terms.shape, idle.nodes[at].node);
-                Some(Held { node, at, each: cost.each(slots.len()), slots, gives })
+                Some(Held { node, at, each: cost.each(slots.len()), slots: slots.into(), gives })
             });
-            let on: Vec<Held> = held.collect();
+            let on: Vec<Held<'_>> = held.collect();
             let gpus = on.iter().map(|held| held.slots.len()).sum::<usize>();
             let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
             let turn = job.terms.turn;
@@ -369,26 +386,12 @@ impl Group {
     }
 }
 
-/// Whether an attempt may give way to anybody: live, told nothing yet, and not protected.
-fn may_give_way(attempt: &Attempt, now: Timestamp) -> bool {
-    attempt.ended.is_none() && attempt.stop.is_none() && !attempt.is_protected(now)
-}
-
-fn helping(
-    (id, attempt): (AttemptId, &Attempt),
-    cost: Cost,
-    idle: &Idle<'_>,
-    need: impl Fn(&crate::node::Node) -> Need,
-) -> Vec<Held> {
-    let mut on = vec![];
-    for placement in &attempt.placements {
-        let Some(at) = idle.position(placement.node) else { continue };
-        let node = idle.nodes[at].node;
-        let slots = held_by((placement.node, node), (id, attempt));
-        if !slots.is_empty() {
-            let each = cost.each(slots.len());
-            on.push(Held { node: placement.node, at, slots, gives: need(node), each });
-        }
-    }
-    on
+/// Returns what an attempt has on nodes that take work.
+fn helping<'a>(has: &'a [Has], cost: Cost, idle: &Idle<'_>) -> Vec<Held<'a>> {
+    let here = has.iter().filter_map(|has| {
+        let at = idle.position(has.node)?;
+        let slots = Cow::Borrowed(has.slots.as_slice());
+        Some(Held { node: has.node, at, each: cost.each(slots.len()), slots, gives: has.gives })
+    });
+    here.collect()
 }

@@ -17,6 +17,7 @@ use scheduler_core::id::{
 use scheduler_core::invariants;
 use scheduler_core::job::{Attempt, Exit, Job, Phase};
 use scheduler_core::node::{Facts, GpuFacts};
+use scheduler_core::plan::{self, Known, Links};
 use scheduler_core::principal::{AccountName, Actor};
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::{Asks, ContractDefaults, Request, Shape};
@@ -57,6 +58,8 @@ pub struct World {
     pub terms: Vec<Term>,
     pub term: Term,
     pub now: Timestamp,
+    /// What earlier rounds knew.
+    pub known: Known,
 }
 
 impl World {
@@ -73,7 +76,14 @@ impl World {
 
     /// Before its founding.
     pub fn empty() -> Self {
-        Self { state: State::default(), log: Vec::new(), terms: Vec::new(), term: TERM, now: BEGIN }
+        Self {
+            state: State::default(),
+            log: Vec::new(),
+            terms: Vec::new(),
+            term: TERM,
+            now: BEGIN,
+            known: Known::default(),
+        }
     }
 
     pub fn with(settings: Settings) -> Self {
@@ -389,6 +399,13 @@ pub fn price() -> Price {
 
 pub fn ended(exit: Exit, by: EndedBy) -> RankEvent {
     RankEvent::Exited { exit, by, saved_at: None }
+}
+
+/// The plan of one round, which is the same with what earlier rounds knew and without.
+pub fn planned(known: &mut Known, state: &State, links: &Links, now: Timestamp, term: Term) -> Plan {
+    let made = plan::plan_on(known, state, links, now, term);
+    assert_eq!(made, plan::plan(state, links, now, term), "what earlier rounds knew is no more so");
+    made
 }
 
 pub fn plan(decisions: Vec<Start>) -> Plan {

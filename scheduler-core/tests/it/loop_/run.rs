@@ -6,7 +6,7 @@ use scheduler_core::agent::{self, full_set};
 use scheduler_core::command::{Command, Outcome};
 use scheduler_core::id::{NodeId, ReplicaId, Term};
 use scheduler_core::leader::{Effect, Event, Leader, Session, Ticket};
-use scheduler_core::plan::{Links, plan};
+use scheduler_core::plan::Links;
 use scheduler_core::principal::Actor;
 use scheduler_core::settings::Settings;
 use scheduler_core::state::State;
@@ -14,7 +14,7 @@ use scheduler_core::unit::{Span, Timestamp};
 
 use super::machines::{Came, Local, Machine, Wire};
 use crate::random::Random;
-use crate::world::{BEGIN, REPLICA, World};
+use crate::world::{BEGIN, REPLICA, World, planned};
 
 const SIZES: [u32; 4] = [4, 4, 2, 2];
 
@@ -228,7 +228,7 @@ impl Run {
     }
 
     fn think(&mut self, view: &State, links: &Links, term: Term) {
-        let made = plan(view, links, self.now(), term);
+        let made = planned(&mut self.world.known, view, links, self.world.now, term);
         let at = self.soon(40);
         self.at_time(at, Due::Planned(term, made));
     }

@@ -34,14 +34,14 @@ use scheduler_core::command::{ApplyBudgets, Cancel, Command, DrainNode, JobWord,
 use scheduler_core::decision::{Plan, Start};
 use scheduler_core::id::{AttemptId, JobId, NodeId, Term};
 use scheduler_core::node::Urgency;
-use scheduler_core::plan::{Links, plan};
+use scheduler_core::plan::Links;
 use scheduler_core::principal::Actor;
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::{ContractDefaults, Request, Turn};
 use scheduler_core::state::State;
 use scheduler_core::unit::{GpuCount, Share, Span, Timestamp};
 
-use crate::world::{REPLICA, World, facts, name, person, request, submission};
+use crate::world::{REPLICA, World, facts, name, person, planned, request, submission};
 
 /// Looks at a plan and the state that it was made from.
 pub type Seen = fn(&State, Timestamp, &Plan, &mut Vec<(&'static str, String)>);
@@ -364,7 +364,8 @@ impl Story {
     /// A plan is made, and adopted whole; says whether it decided anything.
     fn decide(&mut self) -> bool {
         let links = Links::all_ready(&self.world.state);
-        let made = plan(&self.world.state, &links, self.world.now, self.world.term);
+        let World { known, state, now, term, .. } = &mut self.world;
+        let made = planned(known, state, &links, *now, *term);
         if made.is_empty() {
             return false;
         }

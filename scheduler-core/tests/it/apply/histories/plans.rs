@@ -6,20 +6,20 @@ use scheduler_core::command::{Code, Command, Outcome};
 use scheduler_core::decision::{Dropped, Plan, Right, Start};
 use scheduler_core::id::{AttemptId, AttemptNo, JobId, NodeId};
 use scheduler_core::job::Job;
-use scheduler_core::plan::{Links, plan as real_plan};
+use scheduler_core::plan::Links;
 use scheduler_core::spec::Tier;
 
 use super::History;
 use super::laws::is_protected;
 use crate::apply::taking::share;
-use crate::world::{REPLICA, plan, start};
+use crate::world::{REPLICA, World, plan, planned, start};
 
 impl History {
     /// The planner's own plan, made from the very state that it is applied to, holds whole.
     pub fn adopt_fresh(&mut self) {
         self.come_to_now();
-        let state = &self.world.state;
-        let fresh = real_plan(state, &Links::all_ready(state), self.world.now, self.world.term);
+        let World { known, state, now, term, .. } = &mut self.world;
+        let fresh = planned(known, state, &Links::all_ready(state), *now, *term);
         let count = u32::try_from(fresh.decisions.len()).expect("at most 256");
         match self.apply(REPLICA, Command::Adopt(fresh.clone())) {
             Ok(Outcome::Adopted { adopted, dropped }) => {
