@@ -47,6 +47,13 @@ fn a_comparison_has_a_row_for_each_combination() {
         ["-o", "jsonl", "simulate", "compare", &file, "--set", "cap=8h,2h", "--policy", "bursar,fifo"];
     let out = check(home.path(), &swept, 0, "\"policy\":\"fifo\"");
     assert_eq!(out.lines().filter(|line| line.starts_with('{')).count(), 4, "{out}");
+    let page = home.path().join("both.html").display().to_string();
+    let two = ["simulate", "compare", &file, "--policy", "bursar,fifo", "--html", &page];
+    check(home.path(), &two, 0, "Direction is reliable, exact size is not.");
+    let written = std::fs::read_to_string(&page).expect("it was written");
+    assert!(written.contains("small · bursar beside fifo"), "{}", &written[..600]);
+    let three = ["simulate", "compare", &file, "--seeds", "3", "--html", &page];
+    check(home.path(), &three, 2, "these are 3");
     let seeds = ["simulate", "compare", &file, "--seeds", "2"];
     check(home.path(), &seeds, 0, "Direction is reliable, exact size is not.");
 }

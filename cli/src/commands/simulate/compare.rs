@@ -8,6 +8,7 @@ use simulator::sweep::Case;
 
 use super::ran;
 use super::runs::write;
+use crate::codes;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::shell::Shell;
@@ -17,7 +18,7 @@ use crate::shell::Shell;
 #[command(after_help = "Examples:\n  \
     bursar simulate compare week-of-a-lab --set cap=8h,4h,2h\n  \
     bursar simulate compare week-of-a-lab --policy bursar,fifo --seeds 3\n  \
-    bursar simulate compare before.yaml after.yaml\n\n\
+    bursar simulate compare before.yaml after.yaml --html both.html\n\n\
     Every combination is run, on all cores. Runs of one seed have the same jobs: what differs between them is what was \
     set. Direction is reliable, exact size is not.")]
 pub struct Args {
@@ -39,6 +40,9 @@ pub struct Args {
     /// Also write all figures as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Of two runs, also write a page with them beside each other
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -62,9 +66,17 @@ pub fn run(shell: &Shell, args: &Args) -> Result<Exit, Failure> {
             }
         }
     }
+    if args.html.is_some() && cases.len() != 2 {
+        let many = format!("a page has two runs beside each other, and these are {}", cases.len());
+        return Err(Failure::new(codes::USAGE, many).fix("leave some values, policies or seeds out"));
+    }
     let measured: Vec<Measures> = ran::make(shell, &cases, &|_, ran| ran.measures)?;
     if let Some(file) = &args.csv {
         write(file, &report::csv(&measured))?;
+        shell.say(&format!("wrote {}", file.display()));
+    }
+    if let (Some(file), [one, two]) = (&args.html, measured.as_slice()) {
+        write(file, &report::beside(one, two))?;
         shell.say(&format!("wrote {}", file.display()));
     }
     let names: Vec<String> = measured.iter().map(|run| run.run.scenario.clone()).collect();
