@@ -129,7 +129,7 @@ pub fn others(runs: &Runs) -> Result<String> {
     for name in OTHERS {
         let scenario = shipped(name).with_context(|| format!("`{name}` does not ship"))??;
         eprintln!("  {name}");
-        let ran = runs.once(&scenario)?;
+        let ran = runs.once(&scenario, Variant::new())?;
         left_out.push((name, ran.prepared.skipped, ran.prepared.too_big));
         rows.push((name.to_owned(), vec![ran.measures]));
     }
@@ -145,5 +145,25 @@ pub fn others(runs: &Runs) -> Result<String> {
             "- {name}: {skipped} rows left out by the import, {too_big} jobs too large for these machines."
         )?;
     }
+    text.push_str(&with_short_cap(runs)?);
+    Ok(text)
+}
+
+/// Two traces of machines where one or two jobs are most of a budget: what stands between it and what it is owed.
+fn with_short_cap(runs: &Runs) -> Result<String> {
+    let mut rows: Vec<Row> = Vec::new();
+    for (name, cap) in
+        [("eagle", "8h"), ("eagle", "2h"), ("eagle", "30m"), ("nasa-ipsc", "8h"), ("nasa-ipsc", "30m")]
+    {
+        let scenario = shipped(name).with_context(|| format!("`{name}` does not ship"))??;
+        let variant = vec![("cap".to_owned(), cap.to_owned())];
+        eprintln!("  {name}, cap {cap}");
+        rows.push((format!("{name}, cap {cap}"), vec![runs.once(&scenario, variant)?.measures]));
+    }
+    let mut text = String::from(
+        "\nWhat a budget that comes seldom is owed is with others who are protected, for as long as the cap allows. The same with a \
+         shorter cap:\n",
+    );
+    table(&mut text, "trace, once", &OTHER, &rows)?;
     Ok(text)
 }

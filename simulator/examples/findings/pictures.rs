@@ -51,7 +51,7 @@ pub fn pictures(runs: &Runs, docs: &Path) -> Result<String> {
     for name in REAL {
         let scenario = real(name, 3.0)?;
         eprintln!("  {name}");
-        let html = page(&runs.once(&scenario)?.record)?;
+        let html = page(&runs.once(&scenario, Variant::new())?.record)?;
         let file = format!("pictures/{name}.png");
         let bytes = timeline(&browser, &html)?;
         ensure!(bytes.len() <= BYTES_MAX, "{file} has {} bytes", bytes.len());

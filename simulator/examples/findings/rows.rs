@@ -72,9 +72,9 @@ impl Runs {
         &self.traces
     }
 
-    /// Runs a scenario as it is, once.
-    pub fn once(&self, scenario: &Scenario) -> Result<Ran> {
-        let (policy, variant) = (String::from("bursar"), Variant::new());
+    /// Runs a scenario once, with some settings.
+    pub fn once(&self, scenario: &Scenario, variant: Variant) -> Result<Ran> {
+        let policy = String::from("bursar");
         let case = Case { scenario, folder: self.traces(), seed: scenario.seed, policy, variant };
         Ok(sweep::one(&case, &mut |_| ())?)
     }

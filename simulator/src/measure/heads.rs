@@ -69,12 +69,14 @@ fn gos(record: &Record) -> Vec<Vec<Timestamp>> {
     gos
 }
 
-/// Returns the waits in which a job was first: a wait is over with the next go.
+/// Returns the waits in which a job was first: a wait is over with the next go. Who gets a date is first with its issue:
+/// what it was first of all for is decided in that round, and seen to wait after it.
 fn waits(record: &Record, gos: &[Vec<Timestamp>]) -> Vec<(usize, Wait)> {
     let mut waits: BTreeMap<(usize, usize), Wait> = BTreeMap::new();
+    let number = |job: usize, since: Timestamp| gos[job].partition_point(|go| *go <= since);
     for head in &record.heads {
         let gos = &gos[head.job];
-        let next = gos.partition_point(|go| *go <= head.since);
+        let next = number(head.job, head.since);
         let gave_up = record.jobs[head.job].ended.map_or(record.end, |(at, _)| at.min(record.end));
         let wait = waits.entry((head.job, next)).or_insert(Wait {
             first_since: head.since,
@@ -84,6 +86,11 @@ fn waits(record: &Record, gos: &[Vec<Timestamp>]) -> Vec<(usize, Wait)> {
         });
         wait.first_since = wait.first_since.min(head.since);
         wait.first_ms += head.until.since(head.since).as_millis();
+    }
+    for date in &record.dates {
+        if let Some(wait) = waits.get_mut(&(date.job, number(date.job, date.issued_at))) {
+            wait.first_since = wait.first_since.min(date.issued_at);
+        }
     }
     waits.into_iter().map(|((job, _), wait)| (job, wait)).collect()
 }

@@ -96,6 +96,10 @@ fn the_heads_wait_is_from_becoming_first_to_the_go() {
     assert_eq!((heads.waits, heads.longest), (1, at_least(300)));
     assert_eq!(heads.longest_first_ms, 240 * MINUTE);
     assert_eq!((heads.over, heads.over_with_reason), (1, 0), "its own date is no reason");
+    // It was first of all when its date was issued; that it could not start is seen in the round after that.
+    record.dates[0].issued_at = at(290);
+    assert_eq!(measure(&record).heads.longest, at_least(310));
+    record.dates[0].issued_at = at(300);
     // Another job's date stood before.
     record.dates.push(DateRecord { job: 2, issued_at: at(299), ..record.dates[0] });
     assert_eq!(measure(&record).heads.over_with_reason, 1);
