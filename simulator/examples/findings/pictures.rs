@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use simulator::report::page;
+use simulator::sweep::Variant;
 
 use crate::parts::REAL;
 use crate::rows::{Runs, real};
