@@ -23,7 +23,7 @@ use crate::write::{self, Tried};
 /// The founders elect a leader and write the first entry within this time.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The founders may take so long to learn cluster time.
-const LEARNING: Duration = Duration::from_secs(2);
+const LEARNING: Duration = Duration::from_secs(5);
 /// The most founders.
 const FOUNDERS_MAX: usize = 9;
 
