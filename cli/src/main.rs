@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+/// State is copied in small pieces as it changes: docs/adr/0029.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     cli::main()
 }

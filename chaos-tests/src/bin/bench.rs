@@ -9,6 +9,10 @@ use chaos_tests::bench::{self, Figures};
 const USAGE: &str =
     "bench churn|failover|plan|preempt|replicate|simulate|state|submit [--out FILE] [--rounds N]";
 
+/// State is copied in small pieces as it changes: docs/adr/0029. As `bursar` does it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 struct Arguments {
     name: String,
     out: Option<PathBuf>,

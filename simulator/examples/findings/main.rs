@@ -20,6 +20,10 @@ use simulator::scenario::TRACES;
 use page::Page;
 use rows::Runs;
 
+/// State is copied in small pieces as it changes: docs/adr/0029. As `bursar` does it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Names no part: the text around them.
 const TEXT: &str = "text";
 
