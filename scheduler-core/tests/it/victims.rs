@@ -9,6 +9,7 @@ use crate::lab::{NOW, planned, state};
 
 fn check(lines: &str, expected: &str) {
     let expected: Vec<&str> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    crate::story::plant();
     let found = planned(&state(lines));
     assert_eq!(found.lines().collect::<Vec<_>>(), expected, "\nin\n{lines}");
 }
@@ -379,6 +380,18 @@ fn nobody_is_taken_for_a_gang_who_can_be_left_out() {
          job 1 a 2x2",
         "1 on n1:0,1 n2:0,1 takes 90.1",
     );
+    // The same where the node that is not needed would be used first: without a last look both would leave.
+    check(
+        "node n1 2 h100
+         node n2 2 h100
+         node n3 2 h100
+         budget a 50
+         budget b 50
+         runs 90.1 b 2x2 n2,n3 0-1 for=40h every=1h saved=30m
+         runs 91.1 b 2 n1 0-1 for=40h every=1h saved=14m
+         job 1 a 2x2",
+        "1 on n2:0,1 n3:0,1 takes 90.1",
+    );
     // The idle node is used, and one of the others.
     check(
         "node n1 2 h100
@@ -390,6 +403,24 @@ fn nobody_is_taken_for_a_gang_who_can_be_left_out() {
          runs 91.1 b 2 n2 0-1 for=41h
          job 1 a 2x2",
         "1 on n1:0,1 n3:0,1 takes 90.1",
+    );
+}
+
+#[test]
+fn of_those_who_leave_for_a_gang_everybody_is_needed() {
+    // n1 is cheapest, then n2 by 91, who is on n3 too: with it gone these two hold the gang, and 92 stays, who was chosen
+    // first. 90 has the rest of n3, and is not even asked.
+    check(
+        "node n1 2 h100
+         node n2 2 h100
+         node n3 4 h100
+         budget a 50
+         budget b 50
+         runs 91.1 b 2x2 n2,n3 0-1 for=40h every=1h saved=30m
+         runs 92.1 b 2 n1 0-1 for=40h every=1h saved=14m
+         runs 90.1 b 2 n3 2-3 for=40h every=1h saved=59m once
+         job 1 a 2x2",
+        "1 on n2:0,1 n3:0,1 takes 91.1",
     );
 }
 

@@ -30,7 +30,7 @@ pub const PLANTED: &[Planted] = &[
         "anybody-is-taken",
         "lives::whoever_gives_way_is_needed_and_somebody_starts_for_it_in_the_same_plan",
     ),
-    planted("nothing-trimmed", "burst::the_planner_agrees_with_the_slow_one_on_burst_limits"),
+    planted("nothing-trimmed", "victims::of_those_who_leave_for_a_gang_everybody_is_needed"),
     planted(
         "silence-is-dear",
         "lessons::lesson_13_whoever_reports_its_checkpoints_is_dearer_to_take_than_who_is_silent",
