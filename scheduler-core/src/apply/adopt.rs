@@ -10,7 +10,7 @@ use super::context::Context;
 use crate::command::{Answer, Code, Outcome, Rejection};
 use crate::date::Promise;
 use crate::decision::{Dropped, Plan, Record, Right, Start, Take};
-use crate::id::{AttemptNo, DecisionId, JobId, Name, NodeId, Slot};
+use crate::id::{AttemptId, AttemptNo, DecisionId, JobId, Name, NodeId, Slot};
 use crate::job::{Attempt, Job, Phase};
 use crate::lifecycle::lane::{self, Lane, Part};
 use crate::lifecycle::reserve::{self, Stay};
@@ -147,7 +147,7 @@ fn check_dates(
 }
 
 /// Checks the attempts that are to give way: each is still what was judged, has no protection, and has a GPU that the
-/// job gets. The right to take it was judged by the plan.
+/// job gets, or cores or memory that it lacks. The right to take it was judged by the plan.
 fn check_takes(state: &State, job: &Job, start: &Start, now: Timestamp) -> Result<(), Dropped> {
     let mut seen = BTreeSet::new();
     for take in &start.takes {
@@ -164,12 +164,21 @@ fn check_takes(state: &State, job: &Job, start: &Start, now: Timestamp) -> Resul
         }
         let gives = |(node, slots): &(NodeId, Vec<Slot>)| {
             slots.iter().any(|slot| attempt.placement_of(*node, *slot).is_some())
+                || attempt.placements.iter().any(|placement| placement.node == *node)
+                    && !need::has_room(state, *node, &job.terms.shape, &without(start, take.attempt))
         };
         if job.terms.tier == Tier::Free || !seen.insert(take.attempt) || !start.on.iter().any(gives) {
             return Err(Dropped::WrongShape);
         }
     }
     Ok(())
+}
+
+/// Returns the attempts that give way to a decision, but for one.
+fn without(start: &Start, stays: AttemptId) -> BTreeSet<AttemptId> {
+    let mut taken = leaving::taken(start);
+    taken.remove(&stays);
+    taken
 }
 
 /// Checks that a date gives the right to take an attempt: it has come, and the attempt is on one of its nodes.

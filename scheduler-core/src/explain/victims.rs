@@ -86,11 +86,12 @@ pub(super) fn choice(choice: &Choice) -> String {
         1 => String::from("1 attempt could be taken"),
         more => format!("{more} attempts could be taken"),
     };
-    format!(
-        "it lacked {}, and got {} from those that gave way; {considered}; {others}",
-        words::gpus(choice.lacked),
-        choice.freed
-    )
+    let lacked = match choice.lacked {
+        0 => String::from("cores or memory"),
+        gpus => words::gpus(gpus),
+    };
+    let freed = choice.freed;
+    format!("it lacked {lacked}, and got {freed} from those that gave way; {considered}; {others}")
 }
 
 /// Returns the attempts that give way, in the order of the decision.

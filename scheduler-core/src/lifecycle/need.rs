@@ -23,13 +23,20 @@ pub struct Need {
 /// first facts.
 #[must_use]
 pub fn need(shape: &Shape, node: &Node) -> Need {
-    let Some(facts) = &node.facts else { return Need::default() };
-    let (gpus, all) = (shape.gpus_per_node, count(node));
-    let cpus = part(u64::from(facts.cpus), gpus, all);
-    Need {
-        cpus: shape.cpus.unwrap_or(u32::try_from(cpus).unwrap_or(u32::MAX)),
-        memory: shape.memory.unwrap_or(Bytes::new(part(facts.memory.get(), gpus, all))),
+    let own = part_of(node, shape.gpus_per_node);
+    match node.facts {
+        Some(_) => Need { cpus: shape.cpus.unwrap_or(own.cpus), memory: shape.memory.unwrap_or(own.memory) },
+        None => own,
     }
+}
+
+/// Returns the part of `node` that goes with so many of its GPUs, rounded down. Nothing before the node's first facts.
+#[must_use]
+pub fn part_of(node: &Node, gpus: GpuCount) -> Need {
+    let Some(facts) = &node.facts else { return Need::default() };
+    let cpus = part(u64::from(facts.cpus), gpus, count(node));
+    let memory = Bytes::new(part(facts.memory.get(), gpus, count(node)));
+    Need { cpus: u32::try_from(cpus).unwrap_or(u32::MAX), memory }
 }
 
 /// Returns the rate of charge on one node in milli-GPUs: its GPUs by the weight of their type, or the dominant share of

@@ -57,7 +57,8 @@ impl Site {
     }
 
     /// Returns the GPUs on which the job starts if `taken` leave, idle ones first; none if that is not enough. Of each
-    /// whose cores and memory it needs it gets a GPU, even if others are idle: it waits for those who leave for it.
+    /// whose cores and memory it needs it gets a GPU, as far as it wants any, even if others are idle: these start
+    /// somebody else at once, and it has to wait for those who leave.
     pub(super) fn pick(&self, taken: &[&Part]) -> Option<Vec<Slot>> {
         let mut slots: Vec<Slot> = Vec::new();
         let mut room = self.room;
@@ -65,7 +66,7 @@ impl Site {
             if room.fits(self.asked) {
                 break;
             }
-            slots.extend(part.slots.first());
+            slots.extend(part.slots.first().filter(|_| slots.len() < self.wanted));
             room = room.more(part.gives);
         }
         if !room.fits(self.asked) {
@@ -95,7 +96,21 @@ impl Site {
         // Cores or memory are short: every subset that might be cheaper is looked at.
         let mut search = Search { site: self, bounds, best: None, steps: 0 };
         search.go(0, Cost::default(), &mut Vec::new());
-        search.best
+        let is_cut = search.steps > STEPS_MAX;
+        search.best.map(|(cost, set)| if is_cut { self.trimmed(set) } else { (cost, set) })
+    }
+
+    /// Returns what is left of a set that is enough when everybody stays who can, the dearest first.
+    fn trimmed(&self, mut set: Vec<usize>) -> (Cost, Vec<usize>) {
+        let mut dearest = set.clone();
+        dearest.sort_by_key(|at| core::cmp::Reverse(self.parts[*at].cost));
+        for at in dearest {
+            let without: Vec<usize> = set.iter().copied().filter(|other| *other != at).collect();
+            if self.is_enough(&without) {
+                set = without;
+            }
+        }
+        (set.iter().map(|at| self.parts[*at].cost).sum(), set)
     }
 
     fn is_enough(&self, set: &[usize]) -> bool {
@@ -225,6 +240,25 @@ mod tests {
         assert_eq!(site(3, parts.clone()).cover().map(|(_, set)| set), Some(vec![1, 2]));
         assert_eq!(site(5, parts.clone()).cover().map(|(_, set)| set), Some(vec![0, 1]));
         assert_eq!(site(9, parts).cover(), None);
+    }
+
+    #[test]
+    fn cores_may_need_more_to_leave_than_the_job_has_gpus() {
+        let one = Need { cpus: 1, ..Need::default() };
+        let all = Need { cpus: 64, ..Need::default() };
+        // All must leave, and every subset may be looked at; the last has no GPU of the type that is wanted.
+        let mut parts: Vec<Part> =
+            (0_u16..64).map(|at| Part { gives: one, ..part(usize::from(at), at, 1, 1) }).collect();
+        parts[63].slots.clear();
+        let whole = Site { asked: all, ..site(1, parts.clone()) };
+        let (_, set) = whole.cover().expect("all are enough");
+        assert_eq!(
+            (set.len(), whole.pick(&parts.iter().collect::<Vec<_>>())),
+            (64, Some(vec![Slot::new(0)]))
+        );
+        // Where the search is cut short, nobody leaves who could stay.
+        let half = Site { asked: Need { cpus: 31, ..all }, ..site(1, parts) };
+        assert_eq!(half.cover().map(|(_, set)| set.len()), Some(31));
     }
 
     #[test]

@@ -337,7 +337,7 @@ impl<'r, 'a> Seeker<'r, 'a> {
             let Some(job) = self.state.jobs.get(&id.job) else { continue };
             let price = match self.state.attempts.get(&id) {
                 Some(attempt) => price(self.state, self.links, id, (attempt, job), self.now),
-                None => self.price_of_new(job, &on),
+                None => self.price_of_new(id, job),
             };
             uses.push(line.used(job.budget));
             list.push(Ahead { id, job, price, on });
@@ -346,9 +346,10 @@ impl<'r, 'a> Seeker<'r, 'a> {
     }
 
     /// Returns what taking would cost that was only decided: nothing but to start again.
-    fn price_of_new(&self, job: &Job, on: &[(NodeId, Vec<Slot>)]) -> Price {
-        let rates = on.iter().filter_map(|(node, _)| self.state.nodes.get(node));
-        let rate = rates.map(|node| rate(&job.terms.shape, node).get()).sum();
+    fn price_of_new(&self, id: AttemptId, job: &Job) -> Price {
+        let on = self.decided.iter().filter(|start| of(start) == id).flat_map(|start| &start.on);
+        let nodes = on.filter_map(|(node, _)| self.state.nodes.get(node));
+        let rate = nodes.map(|node| rate(&job.terms.shape, node).get()).sum();
         Price {
             rate: MilliGpus::new(rate),
             lost: Span::ZERO,
@@ -441,32 +442,7 @@ impl<'a> Spot<'a> {
         let stays = self.stays.iter().filter(|(_, free, _)| is_there(free)).map(|(_, _, need)| *need);
         let all = both(stays.fold(stay.need, both), self.reserved.need_at(at, stay.job));
         let whole = reserve::whole(self.node);
-        let has_room = |left: Need| reserve::fits(both(all, left), whole);
-        let taken = self.taken(at);
-        // Each of those that leave for it gives it a GPU: no more of them than it wants GPUs.
-        let is_enough = match taken.len() > self.wanted {
-            false => has_room(Need::default()),
-            true => [false, true].into_iter().any(|by_memory| has_room(self.left(&taken, by_memory))),
-        };
-        is_enough && self.reserved.has_room(whole, stay)
-    }
-
-    /// Returns who has to be taken for what it has here, if the job is here from then on.
-    fn taken(&self, at: Timestamp) -> Vec<Need> {
-        let is_taken = |by: AttemptId| {
-            self.slots.iter().any(|seat| seat.by == Some(by) && seat.free.at <= at && !seat.comes())
-        };
-        self.stays.iter().filter(|(by, _, _)| is_taken(*by)).map(|(_, _, need)| *need).collect()
-    }
-
-    /// Returns what those keep who are too many to be taken, if those with the most cores, or memory, are.
-    fn left(&self, taken: &[Need], by_memory: bool) -> Need {
-        let mut taken = taken.to_vec();
-        let most = |need: &Need| {
-            if by_memory { (need.memory.get(), 0) } else { (need.cpus.into(), need.memory.get()) }
-        };
-        taken.sort_by_key(|need| core::cmp::Reverse(most(need)));
-        taken.into_iter().skip(self.wanted).fold(Need::default(), both)
+        reserve::fits(all, whole) && self.reserved.has_room(whole, stay)
     }
 
     /// Returns it as it is at a date.

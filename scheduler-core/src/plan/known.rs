@@ -47,7 +47,7 @@ pub(super) struct There {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Has {
     pub node: NodeId,
-    /// As far as they are promised to nobody else.
+    /// As far as they answer, and are promised to nobody else; its cores are there without any.
     pub slots: Vec<Slot>,
     /// What it gives back with them.
     pub gives: Need,
@@ -128,8 +128,7 @@ fn has(state: &State, id: AttemptId, attempt: &Attempt) -> Vec<Has> {
     let here = attempt.placements.iter().filter_map(|placement| {
         let node = state.nodes.get(&placement.node)?;
         let slots = held_by((placement.node, node), (id, attempt));
-        let gives = need(&job.terms.shape, node);
-        (!slots.is_empty()).then_some(Has { node: placement.node, slots, gives })
+        Some(Has { node: placement.node, slots, gives: need(&job.terms.shape, node) })
     });
     here.collect()
 }

@@ -122,12 +122,13 @@ impl Look<'_, '_> {
         self.open(at) >= self.wanted() && spare.later.holds(self.ask.shape, spare.node)
     }
 
-    /// Whether an attempt has a GPU for this job on a node where it may be tried.
+    /// Whether an attempt has a GPU for this job on a node where it may be tried, or cores or memory that it lacks there.
     pub(super) fn helps(&self, victim: usize) -> bool {
         self.rights.may_take(victim)
             && self.victims.get(victim).on.iter().any(|held| {
                 let spare = &self.idle.nodes[held.at];
-                spare.admits(self.ask) && spare.matching(&held.slots, self.ask).next().is_some()
+                let gives = || spare.matching(&held.slots, self.ask).next().is_some();
+                spare.admits(self.ask) && (gives() || !spare.later.holds(self.ask.shape, spare.node))
             })
     }
 
@@ -148,10 +149,11 @@ impl Look<'_, '_> {
     fn site_of(&self, at: usize, order: &[usize]) -> Site {
         let spare = &self.idle.nodes[at];
         let matching = |slots| spare.matching(slots, self.ask).collect::<Vec<_>>();
+        // Who has no GPU for it may have the cores that it lacks.
         let parts = order.iter().filter_map(|number| {
             let held = self.held(*number, at)?;
             let (slots, cost) = (matching(&held.slots), self.victims.get(*number).cost);
-            (!slots.is_empty()).then_some(Part { victim: *number, slots, gives: held.gives, cost })
+            Some(Part { victim: *number, slots, gives: held.gives, cost })
         });
         Site {
             wanted: self.wanted(),

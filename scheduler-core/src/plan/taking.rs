@@ -110,12 +110,9 @@ fn cheaper(look: &Look<'_, '_>, best: Option<(Cost, Gang)>, other: Option<Gang>)
     }
 }
 
-/// Whether a start gets any of an attempt's GPUs; else it has no reason to leave.
+/// Whether an attempt is on a node of a start; else it has no reason to leave.
 fn gives(of: &[Held], on: &Found) -> bool {
-    of.iter().any(|held| {
-        let here = on.iter().filter(|(node, _)| *node == held.node);
-        here.flat_map(|(_, slots)| slots).any(|slot| held.slots.contains(slot))
-    })
+    of.iter().any(|held| on.iter().any(|(node, _)| *node == held.node))
 }
 
 /// One node: the cheapest, of equal ones the first.

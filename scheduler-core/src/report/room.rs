@@ -3,12 +3,14 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::id::{Label, Name};
+use crate::id::{AttemptId, Label, Name};
+use crate::lifecycle::need::{Need, attempts_on, need, part_of};
+use crate::lifecycle::reserve::{both, fits, whole};
 use crate::node::{Gpu, Node};
 use crate::plan::{Links, closes_at, is_heard};
 use crate::queue::{Standing, promised_until, standing};
 use crate::state::State;
-use crate::unit::{Span, Timestamp};
+use crate::unit::{GpuCount, Span, Timestamp};
 
 /// Which GPUs count as room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +40,7 @@ pub struct Room {
     pub model: Option<Label>,
     /// How many there are, on nodes that take work.
     pub gpus: u32,
-    /// The largest job among them.
+    /// The largest job among them that asks for its GPUs' part of each node's cores and memory.
     pub largest: Largest,
 }
 
@@ -83,20 +85,38 @@ pub(super) fn rooms(state: &State, links: &Links, nodes: &[&Node], now: Timestam
         for within in WITHIN {
             // A job is in one cluster.
             let mut counts: BTreeMap<&Name, Vec<u32>> = BTreeMap::new();
+            let mut gpus = 0_u32;
             for node in nodes {
                 let counted = node.gpus.iter().filter(|gpu| {
                     model.is_none_or(|model| gpu.model == *model)
                         && is_room((state, links), node, gpu, within, now)
                 });
                 let count = u32::try_from(counted.count()).unwrap_or(u32::MAX);
-                counts.entry(&node.cluster).or_default().push(count);
+                gpus = gpus.saturating_add(count);
+                let most = with_room((state, links), node, count, within, now);
+                counts.entry(&node.cluster).or_default().push(most);
             }
-            let gpus = counts.values().flatten().fold(0, |sum: u32, count| sum.saturating_add(*count));
             let largest = counts.into_values().map(Largest::on).max_by_key(|largest| largest.gpus());
             rooms.push(Room { within, model: model.cloned(), gpus, largest: largest.unwrap_or_default() });
         }
     }
     rooms
+}
+
+/// Returns how many of `count` GPUs of a node have their part of its cores and memory beside whoever stays.
+fn with_room(seen: (&State, &Links), node: &Node, count: u32, within: Within, now: Timestamp) -> u32 {
+    let state = seen.0;
+    let stays: BTreeSet<AttemptId> = match within {
+        Within::Idle => attempts_on(node).into_iter().collect(),
+        Within::Unprotected(_) => {
+            let stay = node.gpus.iter().filter(|gpu| !is_room(seen, node, gpu, within, now));
+            stay.filter_map(|gpu| gpu.next.or(gpu.holder)).collect()
+        }
+    };
+    let jobs = stays.iter().filter_map(|id| state.jobs.get(&id.job));
+    let taken = jobs.map(|job| need(&job.terms.shape, node)).fold(Need::default(), both);
+    let has_room = |gpus: &u32| fits(both(taken, part_of(node, GpuCount::new(*gpus))), whole(node));
+    (1..=count).rev().find(has_room).unwrap_or(0)
 }
 
 fn is_room(seen: (&State, &Links), node: &Node, gpu: &Gpu, within: Within, now: Timestamp) -> bool {
@@ -116,6 +136,10 @@ fn open_from((state, links): (&State, &Links), node: &Node, gpu: &Gpu, now: Time
     let by = gpu.next.or(gpu.holder).and_then(|by| state.attempts.get(&by));
     if by.is_some_and(|by| by.ended.is_none() && !is_heard(state, links, by)) {
         return None;
+    }
+    // What was told to leave does, also within its protection.
+    if by.is_some_and(|by| by.is_leaving() && node.is_in_service(gpu)) {
+        return Some(now);
     }
     if let Some(until) = promised_until(state, gpu) {
         return Some(until.map_or(now, |until| until.max(now)));

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! pool p a,b [h100:2000,a100:500]        its clusters, or -; weights in thousandths; before its nodes
-//! node n1 8 h100 [pool=p] [cluster=a] [cpus=64] [at=b1/r3] [backoff] [gone] [cordoned] [drains] [closes=5h]
+//! node n1 8 h100[,a100] [pool=p] [cluster=a] [cpus=64] [at=b1/r3] [backoff] [gone] [cordoned] [drains] [closes=5h]
 //! budget a/b 30                          percent of its parent
 //! runs 3.1 a/b 4 n1 0-3 for=2h [free] [min=1h] [was]   an attempt since so long; `was`: over, only charged
 //!      [saved=30m] [every=30m] [pre=2] [once]          saved so long ago; declared interval; preemptions; not resumable
 //!      [stops] [over]                                  cancelled just now; ended, not yet proven empty
 //! runs 3.1 a/b 2x8 n1,n2 0-7 for=2h      a gang
 //! job 7 a/b 4 [free] [first|last] [min=2h] [type=h100] [pool=cluster]
-//!      [cpus=8] [failed=n1]
+//!      [cpus=8] [memory=600] [failed=n1]              cores and memory in GiB; a node has 1,024
 //!      [limit=20m]                                      the time limit
 //!      [type=h100,a100] [within=1] [exclude=n1,n2]      types in order of preference; topology; nodes to keep away from
 //! job 7 a/b 2x8 [ran=n2,n1]              a gang, and where it ran before, by rank
@@ -34,6 +34,8 @@ use scheduler_core::principal::AccountName;
 use scheduler_core::spec::{ContractDefaults, Shape, TermSource, Tier, Turn};
 use scheduler_core::state::{InLine, Kind, State};
 use scheduler_core::unit::{Bytes, ChargeMillis, GpuCount, MilliGpus, Share, Span, Timestamp, Weight};
+
+use crate::story::gib;
 
 /// The moment at which every laboratory stands: a month after its pools began.
 pub const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -147,11 +149,14 @@ impl Lab {
         let pool = value(words, "pool").unwrap_or("main");
         let cluster = name(value(words, "cluster").unwrap_or(pool));
         let pool = of_cluster(&self.state.pools, &cluster);
+        // So many of each type, one type after the other.
+        let types: Vec<Label> = words[2].split(',').map(label).collect();
+        let model = |slot: u16| &types[usize::from(slot) * types.len() / usize::from(count)];
         let gpu = |slot: u16| Gpu {
             uuid: GpuUuid::new(&format!("GPU-{id}-{slot}")).expect("a plain text"),
-            model: label(words[2]),
+            model: model(slot).clone(),
             memory: Bytes::new(1 << 36),
-            weight: weight_of(&self.state.pools, &pool, &label(words[2])),
+            weight: weight_of(&self.state.pools, &pool, model(slot)),
             is_present: true,
             holder: None,
             next: None,
@@ -252,7 +257,7 @@ impl Lab {
                 gpus_per_node: GpuCount::new(gpus.parse().expect("a number of GPUs")),
                 gpu_type: types.next(),
                 cpus: value(words, "cpus").map(|text| text.parse().expect("a number of cores")),
-                memory: None,
+                memory: value(words, "memory").map(gib),
                 or_types: types.collect(),
                 within: value(words, "within").map(|text| text.parse().expect("a level")),
             },

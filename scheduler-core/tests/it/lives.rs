@@ -247,8 +247,9 @@ fn submit(story: &mut Story, random: &mut Random, of: &str, leaves: &[String]) {
     let leaves_how = random.pick(&["", "", "", "quick", "quick", "stubborn"]);
     let leaf = random.pick(leaves);
     let cores = random.pick(&["", "", "", "cpus=4", "cpus=12", "cpus=24"]);
-    let line =
-        format!("submit {of} {leaf} {shape} {tier} {turn} {once} {saves} {lasts} {leaves_how} {cores}");
+    let memory = random.pick(&["", "", "", "", "memory=100", "memory=200"]);
+    let how = format!("{turn} {once} {saves} {lasts} {leaves_how}");
+    let line = format!("submit {of} {leaf} {shape} {tier} {how} {cores} {memory}");
     // A shape that nothing could hold, or protection without allocation, is refused: another one then.
     if !story.try_submit(&line) {
         let line = format!("submit {of} {leaf} 1 free {lasts}");

@@ -47,15 +47,17 @@ pub fn lab_with_gangs(random: &mut Random) -> String {
 fn lab_with(random: &mut Random, shape: impl Fn(&mut Random) -> String) -> String {
     let mut lines = String::new();
     let mut nodes: Vec<(String, u64, &str)> = Vec::new();
+    let mut left: Vec<Left> = Vec::new();
     for node in 1..=1 + random.below(6) {
         let gpus = *random.pick(&[1, 2, 4, 8]);
-        let kind = random.pick(&["h100", "h100", "A100"]);
+        let kind = random.pick(&["h100", "h100", "h100", "h100", "h100", "A100", "A100", "A100,h100"]);
         let pool = if random.one_in(4) { "west" } else { "main" };
         let states = ["", "", "", "", "", " gone", " backoff", " cordoned", " drains", " closes=6h"];
         let state = *random.pick(&states);
         let cpus = *random.pick(&[16, 64]);
         lines += &format!("node n{node} {gpus} {kind} pool={pool} cpus={cpus}{state}\n");
         nodes.push((format!("n{node}"), gpus, pool));
+        left.push(Left { gpus, whole: [cpus, MEMORY], left: [cpus, MEMORY] });
     }
     let leaves = budgets(random, &mut lines);
     let mut job = 0;
@@ -65,15 +67,18 @@ fn lab_with(random: &mut Random, shape: impl Fn(&mut Random) -> String) -> Strin
         let gpus = 1 + random.below(nodes[0].1.min(nodes[1].1));
         let shape = format!("2x{gpus} n1,n2 0-{}", gpus - 1);
         lines += &runs(random, job, &leaves, &shape);
-        taken[0] = gpus;
-        taken[1] = gpus;
+        for at in 0..2 {
+            taken[at] = gpus;
+            left[at].take(gpus, [None, None]);
+        }
     }
-    for ((node, gpus, _), taken) in nodes.iter().zip(taken) {
+    for (((node, gpus, _), taken), left) in nodes.iter().zip(taken).zip(&mut left) {
         let mut slot = taken;
         while slot < *gpus && !random.one_in(4) {
             job += 1;
             let last = slot + random.below((gpus - slot).min(4));
-            let shape = format!("{} {node} {slot}-{last}", last - slot + 1);
+            let asks = left.some(random, last - slot + 1);
+            let shape = format!("{} {node} {slot}-{last}{asks}", last - slot + 1);
             lines += &runs(random, job, &leaves, &shape);
             slot = last + 1;
         }
@@ -83,6 +88,40 @@ fn lab_with(random: &mut Random, shape: impl Fn(&mut Random) -> String) -> Strin
         lines += &waiting(random, job, &leaves, &shape);
     }
     lines
+}
+
+/// Memory of a node in GiB.
+const MEMORY: u64 = 1_024;
+
+/// Cores and memory that a node has left.
+struct Left {
+    gpus: u64,
+    whole: [u64; 2],
+    left: [u64; 2],
+}
+
+impl Left {
+    /// Takes what somebody names, else its GPUs' part.
+    fn take(&mut self, gpus: u64, asks: [Option<u64>; 2]) {
+        for (at, asked) in asks.into_iter().enumerate() {
+            self.left[at] -= asked.unwrap_or(self.whole[at] * gpus / self.gpus);
+        }
+    }
+
+    /// Takes something that is left, and says what: mostly the GPUs' part.
+    fn some(&mut self, random: &mut Random, gpus: u64) -> String {
+        let mut asks = [None, None];
+        for (at, asked) in asks.iter_mut().enumerate() {
+            let part = self.whole[at] * gpus / self.gpus;
+            *asked = match random.below(10) {
+                0 => Some(random.below(self.left[at] + 1)),
+                _ => (self.left[at] < part).then_some(self.left[at]),
+            };
+        }
+        self.take(gpus, asks);
+        let named = ["cpus", "memory"].into_iter().zip(asks);
+        named.filter_map(|(name, asked)| Some(format!(" {name}={}", asked?))).collect()
+    }
 }
 
 fn runs(random: &mut Random, job: u64, leaves: &[String], shape: &str) -> String {
@@ -120,8 +159,9 @@ fn waiting(random: &mut Random, job: u64, leaves: &[String], shape: &str) -> Str
     let tier = random.pick(&["", "", " free"]);
     let kind = random.pick(&["", "", "", " type=a100", " type=H100"]);
     let pool = random.pick(&["", "", "", " pool=main", " pool=west"]);
-    let cpus = random.pick(&["", "", "", " cpus=12"]);
+    let cpus = random.pick(&["", "", "", "", "", "", " cpus=12", " cpus=16"]);
+    let memory = random.pick(&["", "", "", "", "", "", "", "", "", " memory=400", " memory=1000"]);
     let failed = if random.one_in(6) { " failed=n1" } else { "" };
     let min = 1 + random.below(8);
-    format!("job {job} {leaf} {shape} min={min}h{turn}{tier}{kind}{pool}{cpus}{failed}\n")
+    format!("job {job} {leaf} {shape} min={min}h{turn}{tier}{kind}{pool}{cpus}{memory}{failed}\n")
 }

@@ -320,6 +320,35 @@ fn cores_and_memory_of_what_leaves_are_promised_but_waited_for() {
 }
 
 #[test]
+fn who_has_the_cores_that_a_job_lacks_gives_way_without_a_gpu_for_it() {
+    let mut world = World::new();
+    let node = world.node("n1", 3);
+    let mut run = |slot: u16| {
+        let mut asked = request(1);
+        asked.budget = String::from("lang/pre");
+        let job = world.submit("bob", asked);
+        let attempt = world.place(job, node, &[slot]);
+        world.report(node, attempt, RankEvent::Started);
+        attempt
+    };
+    let (one, two) = (run(0), run(1));
+    let mut asked = request(1);
+    asked.shape.cpus = Some(16);
+    let taker = world.submit("bob", asked);
+    world.wait(Span::from_hours(2));
+    let both = [(one, share()), (two, share())];
+    // With the cores of one of them it has enough: the other would leave for nothing.
+    assert_eq!(world.try_start(taker, &[(node, &[2])], &both), Some(Dropped::WrongShape));
+    assert_eq!(world.try_start(taker, &[(node, &[0])], &both), Some(Dropped::WrongShape));
+    let attempt = world.start(taker, &[(node, &[2])], &both[..1]);
+    assert_eq!(world.attempt(attempt).go_at, None);
+    world.wait(Span::from_secs(3)).report(node, one, ended(Exit::Code(0), EndedBy::Notice));
+    world.wait(Span::from_secs(1)).report(node, one, RankEvent::Freed);
+    assert_eq!(world.attempt(attempt).go_at, Some(world.now));
+    assert_eq!(count(&world, Class::Idle), 1, "its GPU is the next one's");
+}
+
+#[test]
 fn the_restart_of_its_node_ends_nothing_that_had_no_go() {
     let (mut world, node, victim, taker) = victim_and_taker();
     let attempt = world.start(taker, &[(node, &[0, 1])], &[(victim, share())]);

@@ -7,7 +7,7 @@ use scheduler_core::agent::{EndedBy, RankEvent, Report};
 use scheduler_core::apply::next_change;
 use scheduler_core::budget::TreeNode;
 use scheduler_core::command::{ApplyBudgets, Cancel, Command, DrainNode, JobWord, NodeWord, Outcome};
-use scheduler_core::date::How;
+use scheduler_core::date::{Date, How};
 use scheduler_core::decision::{Plan, Right, Take};
 use scheduler_core::explain::place_within;
 use scheduler_core::id::{AttemptId, DecisionId, JobId, Name, NodeId};
@@ -17,7 +17,7 @@ use scheduler_core::plan::{Links, plan};
 use scheduler_core::principal::Actor;
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::{ContractDefaults, Request, Tier, Turn};
-use scheduler_core::unit::{GpuCount, Share, Span, Timestamp};
+use scheduler_core::unit::{Bytes, GpuCount, Share, Span, Timestamp};
 
 use crate::random::Random;
 use crate::world::{REPLICA, TERM, World, name, person, request};
@@ -62,6 +62,7 @@ pub struct Tally {
 #[derive(Debug, Clone)]
 struct Seen {
     at: Timestamp,
+    until: Timestamp,
     moved: u32,
     nodes: Vec<NodeId>,
 }
@@ -209,7 +210,11 @@ impl Court {
                 GpuCount::new(u32::try_from(*self.random.pick(&[gpus, gpus, 1])).expect("few"));
         }
         let mins = *self.random.pick(&[0, 1, 10, 60, 240, 480, 480]);
-        asked.shape.cpus = self.random.one_in(8).then_some(8);
+        // Up to all of a node, whatever the job's GPUs.
+        let most = u32::try_from(gpus).expect("few GPUs");
+        let mut part = |gpus: u64| self.random.one_in(5).then(|| 1 + self.random.below(gpus));
+        asked.shape.cpus = part(8 * u64::from(most)).map(|cores| u32::try_from(cores).expect("few cores"));
+        asked.shape.memory = part(64 * u64::from(most)).map(|gib| Bytes::new(gib << 30));
         asked.budget.clone_from(self.random.pick(&self.leaves));
         asked.min_runtime = Some(Span::from_mins(mins));
         if self.world.state.meta.settings.short_lane_ppm > 0 && self.random.one_in(2) {
@@ -304,7 +309,7 @@ impl Court {
     }
 
     fn note_backfill(&mut self, start: &scheduler_core::decision::Start) {
-        let is_on = |(job, date): (&JobId, &scheduler_core::date::Date)| {
+        let is_on = |(job, date): (&JobId, &Date)| {
             *job != start.job
                 && start.on.iter().any(|(node, slots)| {
                     let reserved = date.promise.slots_on(*node).unwrap_or_default();
@@ -371,8 +376,7 @@ impl Court {
                 None => {
                     self.tally.dates += 1;
                     let settings = &state.meta.settings;
-                    let earlier = promise.awaits.iter().filter(|one| one.how == How::EarlierDate);
-                    let earlier = earlier.map(|one| one.free_at).max();
+                    let earlier = self.before(*job, date);
                     let from = earlier.map_or(date.issued_at, |until| until.max(date.issued_at));
                     let most = from.plus(settings.cap).plus(settings.start_limit).plus(GRACE);
                     assert!(
@@ -396,7 +400,7 @@ impl Court {
                 }
             }
             let nodes = promise.on.iter().map(|(node, _)| *node).collect();
-            seen.insert(key, Seen { at: promise.at, moved: date.moved, nodes });
+            seen.insert(key, Seen { at: promise.at, until: promise.until, moved: date.moved, nodes });
         }
         for ((job, pool, decision), was) in &self.dates {
             let is_there = seen.contains_key(&(*job, pool.clone(), *decision));
@@ -416,6 +420,23 @@ impl Court {
             );
         }
         self.dates = seen;
+    }
+
+    /// When the jobs of earlier dates on the same nodes are past their protection: they may have GPUs that it needs, or
+    /// the cores and memory there.
+    fn before(&self, job: JobId, date: &Date) -> Option<Timestamp> {
+        let of_others = self.world.state.dates.iter().filter(|((of, _), _)| *of != job);
+        let now = of_others.map(|(_, other)| other).filter(|other| other.decision < date.decision);
+        let now =
+            now.map(|other| (other.promise.until, other.promise.on.iter().map(|(node, _)| *node).collect()));
+        let then = self.dates.values().map(|seen| (seen.until, seen.nodes.clone()));
+        let is_near = |(_, nodes): &(Timestamp, Vec<NodeId>)| {
+            nodes.iter().any(|node| date.promise.slots_on(*node).is_some())
+        };
+        // Those whose jobs started since too.
+        let awaited = date.promise.awaits.iter().filter(|one| one.how == How::EarlierDate);
+        let awaited = awaited.map(|one| one.free_at);
+        now.chain(then).filter(is_near).map(|(until, _)| until).chain(awaited).max()
     }
 
     /// Whoever was first goes within the bound.

@@ -1,6 +1,7 @@
 //! Dates and claims: what the first in order is promised, what keeps it, and the laws of it all.
 
 mod cases;
+mod cores;
 mod court;
 mod laws;
 

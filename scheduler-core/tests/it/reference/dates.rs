@@ -8,29 +8,13 @@ use scheduler_core::id::{AttemptId, DecisionId, JobId, LogIndex, Name, NodeId, S
 use scheduler_core::job::{Attempt, Job, Phase};
 use scheduler_core::node::{Contact, Node};
 use scheduler_core::spec::Tier;
-use scheduler_core::unit::{Bytes, Span, Timestamp};
+use scheduler_core::unit::{Span, Timestamp};
 
-use super::room::of_type;
+use super::room::{Size, fit, of_type, size, sum, whole};
 use super::{Cost, Naive, On, add};
 
 /// For so many jobs of a pass nodes are looked for that could not be found.
 const TRIES: u32 = 4;
-
-/// Cores and memory.
-type Size = [u64; 2];
-
-fn whole(node: &Node) -> Size {
-    node.facts.as_ref().map_or([0; 2], |facts| [facts.cpus.into(), facts.memory.get()])
-}
-
-fn sum(of: impl Iterator<Item = Size>) -> Size {
-    of.fold([0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
-}
-
-fn fit(all: impl Iterator<Item = Size>, whole: Size) -> bool {
-    let all = sum(all);
-    all[0] <= whole[0] && all[1] <= whole[1]
-}
 
 /// Whether the first in order is known in a pass.
 pub(super) struct Head {
@@ -198,8 +182,15 @@ impl Naive {
             let (node, slots) = &promise.on[0];
             let spot = good.iter().find(|spot| spot.id == *node).expect("it was just found");
             let taken = spot.seats.iter().filter(|seat| slots.contains(&seat.slot));
-            let cost = self.price(&taken.filter_map(|seat| seat.from).collect());
-            assert_eq!(Some(cost), least, "{promise:?} of {id} costs more than another of\n{}", shown());
+            let taken: BTreeSet<AttemptId> = taken.filter_map(|seat| seat.from).collect();
+            // Others may leave for their cores alone.
+            let sets = self.enough_by(job, spot, at).into_iter();
+            let is_least = |set: &BTreeSet<AttemptId>| Some(self.price(set)) == least && taken.is_subset(set);
+            assert!(
+                sets.collect::<Vec<_>>().iter().any(is_least),
+                "{promise:?} of {id} costs more\n{}",
+                shown()
+            );
         }
     }
 
@@ -212,7 +203,7 @@ impl Naive {
             "node {}, costs {:?}, {:?} wanted of {:?}, {:?} dated\n",
             spot.id,
             self.least(job, spot, at),
-            self.size(job, &spot.node),
+            size(job, &spot.node),
             whole(&spot.node),
             self.dated(spot, at, None)
         );
@@ -227,6 +218,11 @@ impl Naive {
 
     /// The least that enough of a node costs at a time.
     fn least(&self, job: &Job, spot: &Spot, at: Timestamp) -> Option<Cost> {
+        self.enough_by(job, spot, at).iter().map(|set| self.price(set)).min()
+    }
+
+    /// All sets of those who could be taken at a time that are enough of a node.
+    fn enough_by(&self, job: &Job, spot: &Spot, at: Timestamp) -> Vec<BTreeSet<AttemptId>> {
         let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
         let there: Vec<&Seat> = spot.seats.iter().filter(|seat| seat.at <= at).collect();
         let open = there.iter().filter(|seat| seat.from.is_none()).count();
@@ -241,30 +237,19 @@ impl Naive {
                 free.is_none_or(|free| free > at) || held.contains(by) && !set.contains(by)
             });
             let stays = stays.map(|(by, _)| self.size_of(*by, &spot.node));
-            let all = stays.chain([self.dated(spot, at, None), self.size(job, &spot.node)]);
+            let all = stays.chain([self.dated(spot, at, None), size(job, &spot.node)]);
             fit(all, whole(&spot.node))
         };
-        let sets = super::subsets(&held)
-            .into_iter()
-            .filter(|set| set.len() <= wanted && open + gains(set) >= wanted && has_room(set));
-        sets.map(|set| self.price(&set.into_iter().collect())).min()
-    }
-
-    /// Cores and memory of an attempt on a node.
-    fn size_of(&self, id: AttemptId, node: &Node) -> Size {
-        self.state.jobs.get(&id.job).map_or([0; 2], |job| self.size(job, node))
-    }
-
-    fn size(&self, job: &Job, node: &Node) -> Size {
-        let part = whole(node)[1] * u64::from(job.terms.shape.gpus_per_node.get()) / node.gpus.len() as u64;
-        [self.cores(job, node), job.terms.shape.memory.map_or(part, Bytes::get)]
+        let sets = super::subsets(&held).into_iter();
+        let enough = sets.filter(|set| open + gains(set) >= wanted && has_room(set));
+        enough.map(|set| set.into_iter().collect()).collect()
     }
 
     /// Cores and memory of a node that are dates' at a moment, as if each job stayed as long as it may; not those of one job.
     fn dated(&self, spot: &Spot, at: Timestamp, without: Option<JobId>) -> Size {
         let here = self.dates_on(spot.id, without).into_iter();
         let there = here.filter(|(_, promise)| promise.at <= at && at < promise.until);
-        sum(there.map(|(job, _)| self.size(&job, &spot.node)))
+        sum(there.map(|(job, _)| size(&job, &spot.node)))
     }
 
     /// The dates of a node, but for those of one job.
@@ -310,7 +295,7 @@ impl Naive {
     }
 
     fn leave_room(&self, (id, job): (JobId, &Job), spot: &Spot, at: impl Iterator<Item = Timestamp>) -> bool {
-        let own = self.size(job, &spot.node);
+        let own = size(job, &spot.node);
         let taken = |at| [self.lasting(&spot.node, at), self.dated(spot, at, Some(id)), own];
         at.into_iter().all(|at| fit(taken(at).into_iter(), whole(&spot.node)))
     }
@@ -325,13 +310,10 @@ impl Naive {
         }
         let stays = spot.stays.iter().filter(|(_, free)| free.is_none_or(|free| free > at));
         let stays = stays.map(|(by, _)| self.size_of(*by, &spot.node));
-        let now = stays.chain([self.dated(spot, at, Some(id)), self.size(job, &spot.node)]);
+        let now = stays.chain([self.dated(spot, at, Some(id)), size(job, &spot.node)]);
         let crossed = self.dates_on(spot.id, Some(id)).into_iter().map(|(_, promise)| promise.at);
         let crossed = crossed.filter(|date| at <= *date && *date < until);
-        fit(now, whole(&spot.node))
-            && self.leave_room((id, job), spot, crossed)
-            // Whoever would have to leave for its cores alone has nothing that the job waits for.
-            && self.least(job, spot, at).is_some()
+        fit(now, whole(&spot.node)) && self.leave_room((id, job), spot, crossed)
     }
 
     fn price(&self, set: &BTreeSet<AttemptId>) -> Cost {
@@ -545,7 +527,7 @@ impl Naive {
             let here: BTreeSet<AttemptId> = record.gpus.iter().filter_map(|gpu| gpu.holder).collect();
             let has_go = |id: &&AttemptId| self.attempt(**id).is_some_and(|attempt| attempt.go_at.is_some());
             let there = here.iter().filter(has_go).map(|id| self.size_of(*id, record));
-            if !fit(there.chain([self.size(job, record)]), whole(record)) {
+            if !fit(there.chain([size(job, record)]), whole(record)) {
                 let leave = here.iter().filter_map(|id| self.attempt(*id)?.leaves_by());
                 latest = leave.fold(latest, Timestamp::max);
             }

@@ -85,7 +85,7 @@ impl Naive {
         let (job, node) = (of.1, at.1);
         let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
         let left: Vec<AttemptId> = gone.iter().copied().collect();
-        self.there(of, at, gone).len() >= wanted && self.cores(job, node) <= self.later_free(node, &left)
+        self.there(of, at, gone).len() >= wanted && self.has_room_later(job, node, &left)
     }
 
     /// The GPUs of a node that are there for the job once `gone` have left.

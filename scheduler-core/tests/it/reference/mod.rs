@@ -336,8 +336,7 @@ impl Naive {
             let mut matching = of_type(job, &node, &idle);
             matching.retain(|slot| !self.is_reserved(of, job, (id, *slot), Span::ZERO));
             let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
-            let cores = self.cores(job, &node);
-            let has_room = cores <= self.now_free(&node) && cores <= self.later_free(&node, &[]);
+            let has_room = self.has_room_now(job, &node) && self.has_room_later(job, &node, &[]);
             if matching.len() >= wanted && has_room {
                 let until = if aligns { self.protected_until(&node) } else { own };
                 let apart = own.since(until).max(until.since(own));
@@ -367,7 +366,7 @@ impl Naive {
         }
         let Found { mut set, node, slots, .. } = best?;
         set.sort();
-        Some((vec![(node, self.one_of_each(id, &set, node, job, slots))], set))
+        Some((vec![(node, slots)], set))
     }
 
     /// All sets of a node's victims that are enough for the job if `gone` leave anyway.
@@ -395,20 +394,22 @@ impl Naive {
         let coming = unreserved(of_type(job, node, &slots(node, is_coming)));
         let holders: BTreeSet<AttemptId> = node.gpus.iter().filter_map(|gpu| gpu.holder).collect();
         let may_take = |holder: &AttemptId| self.may_take(id, job, *holder, pool);
-        let helps = |holder: &AttemptId| !unreserved(held(job, node, *holder)).is_empty();
         let stays = |holder: &AttemptId| !gone.contains(holder);
-        let candidates = holders.into_iter().filter(stays).filter(may_take).filter(helps);
-        let candidates: Vec<AttemptId> = candidates.collect();
+        let candidates: Vec<AttemptId> = holders.into_iter().filter(stays).filter(may_take).collect();
+        let left: Vec<AttemptId> = gone.iter().copied().collect();
         let mut all = Vec::new();
         for set in subsets(&candidates) {
             let set = self.preferred(&set, pool);
-            let gained = set.iter().flat_map(|victim| unreserved(held(job, node, *victim)));
-            let mut slots: Vec<Slot> = idle.iter().chain(&coming).copied().chain(gained).collect();
-            // Each gives the job at least one GPU: else it would not wait for it.
-            let is_few = set.len() <= wanted;
-            let left: Vec<AttemptId> = set.iter().chain(gone).copied().collect();
-            if is_few && slots.len() >= wanted && self.cores(job, node) <= self.later_free(node, &left) {
+            let gives = |victim: AttemptId| unreserved(held(job, node, victim));
+            let gained = set.iter().flat_map(|victim| gives(*victim));
+            let there: Vec<Slot> = idle.iter().chain(&coming).copied().chain(gained).collect();
+            let without = [set.clone(), left.clone()].concat();
+            if there.len() >= wanted && self.has_room_later(job, node, &without) {
+                let mut slots = self.given(job, node, (&set, &left), gives);
                 slots.truncate(wanted);
+                let others = there.into_iter().filter(|slot| !slots.contains(slot)).collect::<Vec<_>>();
+                slots.extend(others.into_iter().take(wanted - slots.len()));
+                slots.sort();
                 let cost = set.iter().fold([0; 4], |sum, victim| add(sum, self.cost(*victim)));
                 all.push(Found { cost, set, open: idle.len() + coming.len(), node: node_id, slots });
             }
@@ -416,32 +417,23 @@ impl Naive {
         all
     }
 
-    /// Whoever leaves for its cores alone gives a GPU too.
-    fn one_of_each(
+    /// A GPU of each whose cores or memory the job waits for, if those of `left` leave anyway.
+    fn given(
         &self,
-        id: JobId,
-        takes: &[AttemptId],
-        node: NodeId,
         job: &Job,
-        mut slots: Vec<Slot>,
+        node: &Node,
+        (set, left): (&[AttemptId], &[AttemptId]),
+        gives: impl Fn(AttemptId) -> Vec<Slot>,
     ) -> Vec<Slot> {
-        let of = |slot: &Slot| self.holder(node, *slot).filter(|holder| takes.contains(holder));
-        for victim in takes {
-            if slots.iter().any(|slot| of(slot) == Some(*victim)) {
-                continue;
+        let mut left = left.to_vec();
+        let mut slots = Vec::new();
+        for victim in set {
+            if self.has_room_later(job, node, &left) {
+                break;
             }
-            let record = self.state.nodes.get(&node).expect("a known node");
-            let wait = self.state.meta.settings.grace_max;
-            let held = held(job, record, *victim);
-            let first = held.into_iter().find(|slot| !self.is_reserved(id, job, (node, *slot), wait));
-            let first = first.expect("it has one");
-            let is_only = |slot: &Slot| {
-                of(slot).is_some_and(|victim| slots.iter().filter(|s| of(s) == Some(victim)).count() == 1)
-            };
-            let spare = slots.iter().rposition(|slot| !is_only(slot));
-            slots[spare.expect("there are at least as many GPUs as victims")] = first;
+            slots.extend(gives(*victim).into_iter().next());
+            left.push(*victim);
         }
-        slots.sort();
         slots
     }
 

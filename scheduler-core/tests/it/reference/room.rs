@@ -1,54 +1,80 @@
-//! Cores, rates and types, told from a job's shape and a node's facts.
+//! Cores, memory, rates and types, told from a job's shape and a node's facts.
 
 use std::collections::BTreeSet;
 
 use scheduler_core::id::{AttemptId, NodeId, Slot};
 use scheduler_core::job::Job;
 use scheduler_core::node::Node;
+use scheduler_core::unit::Bytes;
 
 use super::Naive;
 
+/// Cores and memory.
+pub(super) type Size = [u64; 2];
+
+pub(super) fn whole(node: &Node) -> Size {
+    node.facts.as_ref().map_or([0; 2], |facts| [facts.cpus.into(), facts.memory.get()])
+}
+
+pub(super) fn sum(of: impl Iterator<Item = Size>) -> Size {
+    of.fold([0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
+}
+
+pub(super) fn fit(all: impl Iterator<Item = Size>, whole: Size) -> bool {
+    let all = sum(all);
+    all[0] <= whole[0] && all[1] <= whole[1]
+}
+
+/// Cores and memory of a job on a node: what it names, else its GPUs' part.
+pub(super) fn size(job: &Job, node: &Node) -> Size {
+    let shape = &job.terms.shape;
+    let part = |all: u64| all * u64::from(shape.gpus_per_node.get()) / node.gpus.len() as u64;
+    let [cores, memory] = whole(node).map(part);
+    [shape.cpus.map_or(cores, u64::from), shape.memory.map_or(memory, Bytes::get)]
+}
+
 impl Naive {
-    pub(super) fn all_cores(&self, node: &Node) -> u64 {
-        node.facts.as_ref().map_or(0, |facts| facts.cpus.into())
+    /// Cores and memory of an attempt on a node.
+    pub(super) fn size_of(&self, id: AttemptId, node: &Node) -> Size {
+        self.state.jobs.get(&id.job).map_or([0; 2], |job| size(job, node))
     }
 
-    pub(super) fn cores(&self, job: &Job, node: &Node) -> u64 {
-        let gpus = u64::from(job.terms.shape.gpus_per_node.get());
-        let part = self.all_cores(node) * gpus / node.gpus.len() as u64;
-        job.terms.shape.cpus.map_or(part, u64::from)
+    /// Whether a job's part fits beside others.
+    fn fits_beside(&self, job: &Job, node: &Node, others: impl Iterator<Item = AttemptId>) -> bool {
+        let others: BTreeSet<AttemptId> = others.collect();
+        let sizes = others.into_iter().map(|id| self.size_of(id, node));
+        fit(sizes.chain([size(job, node)]), whole(node))
     }
 
-    pub(super) fn sum(&self, node: &Node, of: impl Iterator<Item = AttemptId>) -> u64 {
-        let jobs = of.collect::<BTreeSet<_>>().into_iter().filter_map(|id| self.state.jobs.get(&id.job));
-        jobs.map(|job| self.cores(job, node)).sum()
-    }
-
-    /// Cores that nobody has now: those who wait here for others have none yet.
-    pub(super) fn now_free(&self, node: &Node) -> u64 {
+    /// Whether there is room for a job now: those who wait here for others have nothing yet.
+    pub(super) fn has_room_now(&self, job: &Job, node: &Node) -> bool {
         let waits = |id: &AttemptId| node.gpus.iter().any(|gpu| gpu.next == Some(*id));
         let there = node.gpus.iter().filter_map(|gpu| gpu.holder).filter(|id| !waits(id));
-        self.all_cores(node).saturating_sub(self.sum(node, there))
+        self.fits_beside(job, node, there)
     }
 
-    /// Cores that nobody has once all who leave have left, `also` too.
-    pub(super) fn later_free(&self, node: &Node, also: &[AttemptId]) -> u64 {
+    /// Whether there is room for a job once all who leave have left, `also` too.
+    pub(super) fn has_room_later(&self, job: &Job, node: &Node, also: &[AttemptId]) -> bool {
         let leaves = |id: &AttemptId| also.contains(id) || self.comes_free(*id);
         let all = node.gpus.iter().flat_map(|gpu| gpu.holder.into_iter().chain(gpu.next));
-        self.all_cores(node).saturating_sub(self.sum(node, all.filter(|id| !leaves(id))))
+        self.fits_beside(job, node, all.filter(|id| !leaves(id)))
     }
 
     pub(super) fn rate(&self, job: &Job, node: NodeId) -> u64 {
         let node = self.state.nodes.get(&node).expect("a known node");
-        let gpus = u64::from(job.terms.shape.gpus_per_node.get()) * 1000;
-        let cores = job.terms.shape.cpus.map_or(0, u64::from);
-        gpus.max(cores * node.gpus.len() as u64 * 1000 / self.all_cores(node))
+        let shape = &job.terms.shape;
+        let asked = [shape.cpus.map_or(0, u64::from), shape.memory.map_or(0, Bytes::get)];
+        let gpus = node.gpus.len() as u128 * 1000;
+        let share = |(asked, all): (u64, u64)| u128::from(asked) * gpus / u128::from(all);
+        let shares = asked.into_iter().zip(whole(node)).map(share);
+        let most = shares.max().expect("there are two").max(u128::from(shape.gpus_per_node.get()) * 1000);
+        u64::try_from(most).expect("few GPUs")
     }
 
     pub(super) fn could_hold(&self, job: &Job, node: &Node) -> bool {
         let matching = node.gpus.iter().filter(|gpu| is_of_type(job, gpu.model.as_str())).count();
         matching as u64 >= u64::from(job.terms.shape.gpus_per_node.get())
-            && self.cores(job, node) <= self.all_cores(node)
+            && fit([size(job, node)].into_iter(), whole(node))
     }
 }
 

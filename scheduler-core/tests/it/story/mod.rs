@@ -6,7 +6,8 @@
 //! window 24h | margin 2 | dates off | lane 10 | burst 200   settings; before everything else
 //! node n1 4
 //! submit x a/b 4 [min=60m] [free] [first|last] [once] [every=30m] [grace=30s] [retries=2]
-//!     [limit=20m] [cpus=8]            the time limit; cores, where it is not the GPUs' part of the node
+//!     [limit=20m]                     the time limit
+//!     [cpus=8] [memory=64]            cores, and memory in GiB, where it is not the GPUs' part of the node
 //!     [lasts=3h]                      it exits well after so much work; what was saved is not done again
 //!     [saves=30m]                     it reports a checkpoint so often
 //!     [quick]                         it saves and exits at a notice
@@ -39,7 +40,7 @@ use scheduler_core::principal::Actor;
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::{ContractDefaults, Request, Turn};
 use scheduler_core::state::State;
-use scheduler_core::unit::{GpuCount, Share, Span, Timestamp};
+use scheduler_core::unit::{Bytes, GpuCount, Share, Span, Timestamp};
 
 use crate::world::{REPLICA, World, facts, name, person, planned, request, submission};
 
@@ -116,6 +117,11 @@ pub fn span(text: &str) -> Span {
         "d" => Span::from_hours(24 * number),
         other => panic!("no such unit: {other}"),
     }
+}
+
+/// Memory in GiB.
+pub fn gib(text: &str) -> Bytes {
+    Bytes::new(text.parse::<u64>().expect("memory in GiB") << 30)
 }
 
 fn value<'a>(words: &[&'a str], key: &str) -> Option<&'a str> {
@@ -426,6 +432,7 @@ fn asked(budget: &str, shape: &str, words: &[&str]) -> Request {
         ..request(gpus.parse().expect("a number of GPUs"))
     };
     asked.shape.cpus = value(words, "cpus").map(|text| text.parse().expect("a number of cores"));
+    asked.shape.memory = value(words, "memory").map(gib);
     asked.shape.nodes = nodes.parse().expect("a number of nodes");
     asked.shape.gpus_per_node = GpuCount::new(gpus.parse().expect("a number of GPUs"));
     asked
