@@ -35,10 +35,13 @@ use scheduler_core::spec::{ContractDefaults, Shape, TermSource, Tier, Turn};
 use scheduler_core::state::{InLine, Kind, State};
 use scheduler_core::unit::{Bytes, ChargeMillis, GpuCount, MilliGpus, Share, Span, Timestamp, Weight};
 
-use crate::story::gib;
-
 /// The moment at which every laboratory stands: a month after its pools began.
 pub const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+/// Memory in GiB.
+pub fn gib(text: &str) -> Bytes {
+    Bytes::new(text.parse::<u64>().expect("memory in GiB") << 30)
+}
 
 pub fn name(text: &str) -> Name {
     Name::new(text).expect("tests use names that are names")

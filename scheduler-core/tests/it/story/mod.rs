@@ -40,8 +40,9 @@ use scheduler_core::principal::Actor;
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::{ContractDefaults, Request, Turn};
 use scheduler_core::state::State;
-use scheduler_core::unit::{Bytes, GpuCount, Share, Span, Timestamp};
+use scheduler_core::unit::{GpuCount, Share, Span, Timestamp};
 
+use crate::lab::gib;
 use crate::world::{REPLICA, World, facts, name, person, planned, request, submission};
 
 /// Looks at a plan and the state that it was made from.
@@ -117,11 +118,6 @@ pub fn span(text: &str) -> Span {
         "d" => Span::from_hours(24 * number),
         other => panic!("no such unit: {other}"),
     }
-}
-
-/// Memory in GiB.
-pub fn gib(text: &str) -> Bytes {
-    Bytes::new(text.parse::<u64>().expect("memory in GiB") << 30)
 }
 
 fn value<'a>(words: &[&'a str], key: &str) -> Option<&'a str> {
