@@ -125,6 +125,8 @@ impl Toy {
                 grace: Span::from_millis(50),
                 free_grace: Span::from_millis(50),
                 debounce: Span::from_millis(50),
+                // The formula knows of no budgets: whose protection has ended leaves for the large job, whatever it used.
+                date_margin: Span::from_millis(50),
                 recheck: Span::from_hours(10_000),
                 beat: Span::MAX,
                 silent_after: Span::MAX,
