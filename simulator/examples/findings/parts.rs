@@ -161,8 +161,8 @@ fn with_short_cap(runs: &Runs) -> Result<String> {
         rows.push((format!("{name}, cap {cap}"), vec![runs.once(&scenario, variant)?.measures]));
     }
     let mut text = String::from(
-        "\nWhat a budget that comes seldom is owed is with others who are protected, for as long as the cap allows. The same with a \
-         shorter cap:\n",
+        "\nIs it others' protection that stands between the worst budget and what it is owed? The same with a shorter cap: on \
+         eagle it is, on nasa-ipsc it hardly is (there jobs of half the machine and more wait the longest).\n",
     );
     table(&mut text, "trace, once", &OTHER, &rows)?;
     Ok(text)
