@@ -28,15 +28,34 @@ pub fn queue(view: &QueueView, look: &Look) -> String {
         out.push_str("nobody waits\n");
         return out;
     }
-    out.push_str("order = use of allocation, compared level by level; lower goes first\n\n");
+    out.push_str("order = use of allocation, compared level by level; lower goes first");
+    let is_over = |row: &QueueRow| !row.over_burst.is_empty();
+    out.push_str(if view.rows.iter().any(is_over) { ", above its burst limit (*) last\n\n" } else { "\n\n" });
     out.push_str(&rows(view, look));
     if view.left_out > 0 {
         out.push_str(&format!("and {} more: --top N shows more of them\n", view.left_out));
     }
-    if let Some(note) = note(&view.rows) {
-        out.push_str(&format!("\nnote: {note}\n"));
+    let notes: Vec<String> = over(&view.rows).into_iter().chain(note(&view.rows)).collect();
+    let notes: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
+    if !notes.is_empty() {
+        out.push_str(&format!("\n{notes}"));
     }
     out
+}
+
+/// So many budgets above their burst limit are told of.
+const OVER_MAX: usize = 3;
+
+/// Returns which budgets go after the others whatever their use, and why.
+fn over(rows: &[QueueRow]) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    for row in rows.iter().filter(|row| !row.over_burst.is_empty()) {
+        let note = format!("* {}", plain(&row.over_burst));
+        if told.len() < OVER_MAX && !told.contains(&note) {
+            told.push(note);
+        }
+    }
+    told
 }
 
 /// Columns of a terminal that no screen goes beyond.
@@ -128,7 +147,8 @@ fn what(row: &QueueRow, look: &Look, now: u64) -> String {
 /// Returns use from the top level down to the leaf, the root left out: `0.68 > 0.54`.
 fn levels(row: &QueueRow) -> String {
     let levels: Vec<String> = row.use_by_level.iter().map(|level| gpu_time::usage(level.use_ppm)).collect();
-    levels.join(" > ")
+    let mark = if row.over_burst.is_empty() { "" } else { "* " };
+    format!("{mark}{}", levels.join(" > "))
 }
 
 /// Returns why two neighbours stand as they do, where their leaf numbers alone look wrong.
@@ -138,7 +158,9 @@ fn note(rows: &[QueueRow]) -> Option<String> {
         let (one, other) = (&pair[0], &pair[1]);
         let (first, second) = (one.use_by_level.last()?, other.use_by_level.last()?);
         let (low, high) = (first.use_ppm?, second.use_ppm?);
-        if low <= high || one.budget == other.budget {
+        // A burst limit parts them, whatever their use.
+        let is_parted = one.over_burst.is_empty() != other.over_burst.is_empty();
+        if low <= high || one.budget == other.budget || is_parted {
             return None;
         }
         let parted = one

@@ -9,6 +9,7 @@ use crate::form::moment::Zone;
 use crate::shell::Look;
 
 mod arrays;
+mod burst;
 mod estimates;
 mod history;
 mod machines;

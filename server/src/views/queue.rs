@@ -64,6 +64,7 @@ fn row_view(scene: Scene<'_>, row: &Row) -> v1::QueueRow {
         sentence: row.reason.sentence.clone(),
         shown_as: row.job.to_string(),
         date_at: row.date.map(Timestamp::as_millis),
+        over_burst: row.over.map_or_else(String::new, |over| explain::over(state, &over)),
         tasks: state.arrays.get(&row.job).map(|whole| array::tasks(scene, row.job, whole)),
     }
 }

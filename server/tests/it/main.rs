@@ -14,4 +14,5 @@ mod past;
 mod pools;
 mod replication;
 mod support;
+mod told;
 mod words;
