@@ -24,6 +24,8 @@ use crate::{Identity, Member, Peer, ReplicaId, Status};
 
 /// A snapshot, or a new member's catching up, may take so long.
 const SLOW_LIMIT: Duration = Duration::from_secs(600);
+/// How long to wait for a snapshot before it is asked for once more.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 /// A change that is not decided within this time may still be, later.
 const CHANGE_LIMIT: Duration = Duration::from_secs(10);
 /// A learner that is no further behind may vote: what it misses is on its way.
@@ -87,10 +89,18 @@ impl Replica {
     pub async fn snapshot_now(&self) -> Result<u64, Error> {
         let (_, raft) = self.inner.running().ok_or(Error::Stopped)?;
         let wanted = self.watch_applied().index();
-        if self.status().snapshot < wanted {
-            raft.trigger().snapshot().await.map_err(|_| Error::Stopped)?;
-        }
-        self.wait(SLOW_LIMIT, |status| status.snapshot >= wanted).await?;
+        let making = async {
+            while self.status().snapshot < wanted {
+                // Asked for while an older one is being written, none is made after that: so it is asked for again.
+                raft.trigger().snapshot().await.map_err(|_| Error::Stopped)?;
+                match self.wait(ASK_AGAIN, |status| status.snapshot >= wanted).await {
+                    Ok(()) | Err(Error::Timeout) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        };
+        tokio::time::timeout(SLOW_LIMIT, making).await.map_err(|_| Error::Timeout)??;
         Ok(self.status().snapshot.unwrap_or_default())
     }
 
