@@ -17,7 +17,7 @@ use tonic::transport::Server;
 use crate::register::{Register, set};
 
 pub const SECRET: [u8; 32] = [42; 32];
-const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Slow enough for a busy machine: what is tested is what happens, not how fast.
 pub const TIMING: Timing = Timing::millis(100, 500, 1000);

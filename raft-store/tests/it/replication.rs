@@ -2,7 +2,7 @@
 
 use raft_store::{Role, propose};
 
-use crate::cluster::{Cluster, Node, eventually, write};
+use crate::cluster::{Cluster, DEADLINE, Node, eventually, write};
 use crate::register::set;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,6 +117,24 @@ async fn a_replica_that_was_away_too_long_gets_a_snapshot() {
     cluster.nodes[away].stop().await;
     cluster.nodes[away].start().await;
     assert_eq!(cluster.get(away, "k119").await, Some(long));
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_is_made_also_if_an_older_one_is_being_written_when_it_is_asked_for() {
+    let mut cluster = Cluster::founded(1, 1_000_000).await;
+    let long = "x".repeat(20_000);
+    for key in 0..100 {
+        cluster.set(&format!("k{key}"), &long).await;
+    }
+    for round in 0..10 {
+        let replica = cluster.nodes[0].replica().clone();
+        let older = tokio::spawn(async move { replica.snapshot_now().await });
+        let newer = cluster.set("round", &round.to_string()).await;
+        let made = tokio::time::timeout(DEADLINE, cluster.nodes[0].replica().snapshot_now()).await;
+        assert!(made.expect("it is made in time").expect("it is made") >= newer);
+        assert!(older.await.expect("it does not panic").expect("it is made") > 0);
+    }
     cluster.stop().await;
 }
 

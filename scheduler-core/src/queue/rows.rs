@@ -11,7 +11,7 @@ use crate::explain::{Eyes, Outlook, Queued, Reason, Uses, dates, reasons, standi
 use crate::id::{BudgetId, JobId, Label, Name, Term};
 use crate::job::{Job, Phase};
 use crate::lifecycle::burst::{Burst, Over};
-use crate::plan::{Alone, Known, Links, has_windows, plan, pools, walk};
+use crate::plan::{Alone, Known, Links, has_windows, plan_on, pools, walk};
 use crate::spec::Tier;
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
@@ -138,7 +138,8 @@ fn in_line(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
             ControlFlow::Continue(())
         });
     }
-    let planned = plan(state, links, now, Term::new(0));
+    let mut known = Known::default();
+    let planned = plan_on(&mut known, state, links, now, Term::new(0));
     let dates = dates(state, &planned, now);
     let planned: BTreeMap<JobId, &Start> = planned.decisions.iter().map(|start| (start.job, start)).collect();
     let mut stood: Vec<Stood<'_>> = best.into_values().collect();
@@ -149,7 +150,6 @@ fn in_line(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
     let bursts: BTreeMap<&Name, Burst<'_>> =
         pools(state).into_iter().filter_map(|pool| Some((pool, Burst::of(state, pool, now)?))).collect();
     let has_windows = has_windows(state);
-    let known = Known::of(state);
     let mut alone = Alone::new(state, &known, links, now);
     let rows = stood.into_iter().filter_map(|stood| {
         let eyes = Eyes::of(state, stood.id, stood.job);

@@ -15,16 +15,16 @@ const ANSWER: Duration = Duration::from_millis(500);
 /// How often to ask.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Waits, at most `patience`, until this replica and every other one that answers know cluster time. Returns whether they
-/// do: at least one other, where there are others.
-pub async fn by_all(shared: &Shared, patience: Duration) -> bool {
+/// Waits, at most `patience`, until this replica and every other one that answers know cluster time: at least one other, where
+/// there are others.
+pub async fn by_all(shared: &Shared, patience: Duration) {
     let deadline = Deadline::after(patience);
-    loop {
-        if shared.clock.now().is_some() && do_others_know(shared).await {
-            return true;
-        }
+    while !(shared.clock.now().is_some() && do_others_know(shared).await) {
         if deadline.is_over() {
-            return false;
+            tracing::warn!(
+                "not every replica knows cluster time: whoever leads next may have to ask for it first"
+            );
+            return;
         }
         tokio::time::sleep(PAUSE.min(deadline.left())).await;
     }

@@ -45,7 +45,7 @@ fn edit_that_did_not_hold_when_its_time_came_is_an_alarm_until_somebody_has_seen
     alone(|lock| async {
         let lab = Lab::founded(lock).await;
         let admin = lab.client(lab.follower().await, ADMIN).await;
-        let edit = share(&admin, 500_000, Some(1_500)).await.edit.unwrap();
+        let edit = share(&admin, 500_000, Some(5_000)).await.edit.unwrap();
         assert_eq!(alarms(&admin).await, Vec::<String>::new());
         // Somebody else was faster.
         share(&admin, 550_000, None).await;
