@@ -1,7 +1,6 @@
 //! Grants, edits that begin later, what was owed and delivered, waits and what-if, through real replicas.
 
 use proto::v1;
-use proto::v1::report::Event;
 use tonic::Code;
 
 use crate::support::{ADMIN, Client, Lab, alone, join, link, until};
@@ -119,10 +118,7 @@ fn usage_waits_and_what_if_are_told() {
         let mut agent = link(&lab, &joined, 4).await;
         let ana = lab.client(lab.follower().await, "ana-token").await;
         let job = ana.submit("science", 3).await.unwrap().job;
-        let run = |item: &v1::Assignment| matches!(item.order, Some(v1::assignment::Order::Run(_)));
-        let set = agent.set("the order to run", |set| set.items.len() == 1 && run(&set.items[0])).await;
-        let at = agent.beat().await;
-        agent.report(&set.items[0], at, Event::Started(v1::Started {})).await;
+        agent.start().await;
         ana.job_in(job, "running").await;
         let second = ana.submit("science", 2).await.unwrap().job;
 

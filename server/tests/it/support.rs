@@ -463,6 +463,15 @@ impl Agent {
         self.out.send(v1::AgentMessage { message: Some(message) }).await.unwrap();
     }
 
+    /// Starts the only job of its set and returns its item.
+    pub async fn start(&mut self) -> v1::Assignment {
+        let run = |item: &v1::Assignment| matches!(item.order, Some(v1::assignment::Order::Run(_)));
+        let set = self.set("the order to run", |set| set.items.len() == 1 && run(&set.items[0])).await;
+        let at = self.beat().await;
+        self.report(&set.items[0], at, v1::report::Event::Started(v1::Started {})).await;
+        set.items[0].clone()
+    }
+
     /// Reports what happened to rank 0 of an attempt, and waits until it is committed.
     pub async fn report(&mut self, item: &v1::Assignment, at: u64, event: v1::report::Event) {
         self.seq += 1;

@@ -1,7 +1,6 @@
 //! What people are told beside the jobs: a budget's place, when a job is likely to start, and edits that came to nothing.
 
 use proto::v1;
-use proto::v1::report::Event;
 
 use crate::support::{ADMIN, Client, Lab, alone, join, link, until};
 
@@ -81,10 +80,7 @@ fn place_of_a_budget_and_the_likely_start_of_a_job_are_told() {
         let mut agent = link(&lab, &joined, 4).await;
         let ana = lab.client(lab.follower().await, "ana-token").await;
         let job = ana.submit("science", 3).await.unwrap().job;
-        let run = |item: &v1::Assignment| matches!(item.order, Some(v1::assignment::Order::Run(_)));
-        let set = agent.set("the order to run", |set| set.items.len() == 1 && run(&set.items[0])).await;
-        let at = agent.beat().await;
-        agent.report(&set.items[0], at, Event::Started(v1::Started {})).await;
+        agent.start().await;
         ana.job_in(job, "running").await;
         let waits = ana.submit("science", 2).await.unwrap().job;
 

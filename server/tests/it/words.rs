@@ -44,15 +44,6 @@ async fn kinds(client: &Client, job: Option<u32>, node: Option<&str>) -> Vec<Str
     events.map(|event| event.unwrap().kind).collect().await
 }
 
-/// Starts the only job of a node's set and returns its item.
-async fn start(agent: &mut Agent) -> v1::Assignment {
-    let run = |item: &v1::Assignment| matches!(item.order, Some(v1::assignment::Order::Run(_)));
-    let set = agent.set("the order to run", |set| set.items.len() == 1 && run(&set.items[0])).await;
-    let at = agent.beat().await;
-    agent.report(&set.items[0], at, Event::Started(v1::Started {})).await;
-    set.items[0].clone()
-}
-
 /// Has the only job of a node's set leave after its notice, and returns how long it was given.
 async fn leave(agent: &mut Agent, item: &v1::Assignment) -> u64 {
     let stop = |set: &v1::Assignments| match set.items.first().and_then(|item| item.order.clone()) {
@@ -114,7 +105,7 @@ fn running_job_that_is_requeued_saves_leaves_and_starts_again() {
         let mut agent = link(&lab, &joined, 4).await;
         let ana = lab.client(lab.follower().await, "ana-token").await;
         let job = ana.submit("science", 2).await.unwrap().job;
-        let item = start(&mut agent).await;
+        let item = agent.start().await;
         ana.job_in(job, "running").await;
         let said = requeue(&ana, word(&ana, job, "new data").await).await.unwrap();
         assert_eq!(said.state, "stopping");
@@ -199,7 +190,7 @@ fn dry_run_says_what_a_submission_would_meet_and_submits_nothing() {
         assert!(receipt.warnings.iter().any(|warning| warning.contains("checkpoint")), "{receipt:?}");
         let job = ana.submit("science", 2).await.unwrap().job;
         assert_eq!(job, receipt.job, "no number was taken before");
-        start(&mut agent).await;
+        agent.start().await;
         let would = dry_run(&ben, "robotics", 1).await.unwrap();
         assert!(!would.starts, "its GPUs are protected: {would:?}");
         assert_eq!(would.place, Some(1));
@@ -242,7 +233,7 @@ fn cordoned_node_gets_no_work_until_an_operator_says_so() {
         let request = node_word(&admin, "node-1", "").await;
         let view = admin.inner.clone().uncordon_node(admin.ask(request)).await.unwrap().into_inner();
         assert_eq!((view.state.as_str(), view.cordon_reason), ("ready", None));
-        start(&mut agent).await;
+        agent.start().await;
         let capacity = ana.inner.clone().capacity(ana.ask(v1::CapacityRequest { read: None })).await.unwrap();
         let pool = capacity.into_inner().pools.remove(0);
         assert_eq!((pool.largest_idle, pool.largest_now, pool.largest_in_8h), (1, 1, 2));
@@ -262,7 +253,7 @@ fn drain_is_shown_before_it_is_ordered_and_empties_the_node() {
         let mut agent = link(&lab, &joined, 2).await;
         let (ana, admin) = (lab.client(0, "ana-token").await, lab.client(1, ADMIN).await);
         let job = ana.submit("science", 1).await.unwrap().job;
-        let item = start(&mut agent).await;
+        let item = agent.start().await;
         ana.job_in(job, "running").await;
         let request = v1::DrainNodeRequest { name: "node-1".into(), ..v1::DrainNodeRequest::default() };
         let preview = v1::DrainNodeRequest { preview: true, ..request.clone() };
@@ -337,7 +328,7 @@ fn agent_that_reports_checkpoints_of_another_nodes_work_raises_an_alarm_and_chan
         let mut working = link(&lab, &one, 1).await;
         let ana = lab.client(lab.follower().await, "ana-token").await;
         let job = ana.submit("science", 1).await.unwrap().job;
-        let item = start(&mut working).await;
+        let item = working.start().await;
         let stranger = link(&lab, &two, 1).await;
         let at = working.beat().await;
         let saved =
