@@ -122,6 +122,7 @@ impl Wire for Trouble {
             What::Draining => log::TroubleKind::Draining,
             What::Backoff => log::TroubleKind::Backoff,
             What::GpuGone => log::TroubleKind::GpuGone,
+            What::HolderUnreachable => log::TroubleKind::HolderUnreachable,
         };
         log::Trouble { node: self.node.get(), what: what.into() }
     }
@@ -134,6 +135,7 @@ impl Wire for Trouble {
             log::TroubleKind::Draining => What::Draining,
             log::TroubleKind::Backoff => What::Backoff,
             log::TroubleKind::GpuGone => What::GpuGone,
+            log::TroubleKind::HolderUnreachable => What::HolderUnreachable,
         };
         Ok(Self { node: NodeId::new(m.node), what })
     }

@@ -35,16 +35,17 @@ pub struct Promise {
     pub until: Timestamp,
     /// The GPUs that are reserved for it, by node.
     pub on: Vec<(NodeId, Vec<Slot>)>,
-    /// Who has them, and when each of these is out of the way.
+    /// Who has them, or cores or memory that the job lacks beside them; and when each of these is out of the way.
     pub awaits: Vec<Awaited>,
 }
 
-/// An attempt that has GPUs that were reserved, or will have them by an earlier date.
+/// An attempt that has GPUs that were reserved, or will have them by an earlier date; or cores or memory there without
+/// which the job does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Awaited {
     /// Which.
     pub attempt: AttemptId,
-    /// How many of the reserved GPUs.
+    /// How many of the reserved GPUs; zero if it is in the way by its cores or memory alone.
     pub gpus: u32,
     /// When these are free for the job, as it was judged.
     pub free_at: Timestamp,
@@ -105,6 +106,9 @@ pub enum What {
     Backoff,
     /// A reserved GPU does not answer any more.
     GpuGone,
+    /// The control plane does not reach it, and somebody is there who would have to leave another node for the date: it
+    /// can't be told to.
+    HolderUnreachable,
 }
 
 impl Promise {

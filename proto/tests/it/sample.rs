@@ -374,9 +374,16 @@ pub fn promise() -> Promise {
 }
 
 /// Each kind of trouble.
-pub fn troubles() -> [Trouble; 5] {
-    [What::Unreachable, What::Cordoned, What::Draining, What::Backoff, What::GpuGone]
-        .map(|what| Trouble { node: NodeId::new(3), what })
+pub fn troubles() -> [Trouble; 6] {
+    let what = [
+        What::Unreachable,
+        What::Cordoned,
+        What::Draining,
+        What::Backoff,
+        What::GpuGone,
+        What::HolderUnreachable,
+    ];
+    what.map(|what| Trouble { node: NodeId::new(3), what })
 }
 
 fn date_steps() -> Vec<DateStep> {

@@ -104,7 +104,11 @@ impl DateOf {
         });
         facts.push(fact("reserved", words::list(on.collect())));
         for awaited in self.promise.awaits.iter().take(SHOWN) {
-            let what = format!("{}: {}", words::gpus(awaited.gpus), how(awaited.how));
+            let has = match awaited.gpus {
+                0 => String::from("its cores and memory"),
+                gpus => words::gpus(gpus),
+            };
+            let what = format!("{has}: {}", how(awaited.how));
             facts.push(fact(format!("with {}", whose(state, awaited.attempt)), what).at(awaited.free_at));
         }
         facts.extend(self.moves.iter().flat_map(|moved| moved_facts(state, moved)));
@@ -132,6 +136,7 @@ pub fn trouble(state: &State, trouble: &Trouble) -> String {
         What::Draining => format!("{node} is drained, or will be before its protection would be over"),
         What::Backoff => format!("launches failed on {node}, which is not tried before the date"),
         What::GpuGone => format!("a GPU of {node} does not answer any more"),
+        What::HolderUnreachable => format!("{node} is unreachable, and who has its GPUs is there too"),
     }
 }
 

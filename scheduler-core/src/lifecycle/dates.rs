@@ -7,7 +7,7 @@ use crate::date::{Promise, Trouble, What};
 use crate::decision::Dropped;
 use crate::id::{JobId, Name, NodeId, Slot};
 use crate::job::Job;
-use crate::lifecycle::need::{is_of_type, need};
+use crate::lifecycle::need::{attempts_on, is_of_type, need};
 use crate::lifecycle::reserve::{self, Stay};
 use crate::mutant::{self, Mutant};
 use crate::node::{Contact, Node};
@@ -23,14 +23,44 @@ pub fn trouble(state: &State, id: JobId, job: &Job, promise: &Promise, now: Time
     let at = promise.at.max(now);
     let until = reserve::claimed_until(state, id, job, at);
     promise.on.iter().find_map(|(node, slots)| {
-        let what = match state.nodes.get(node) {
-            None => Some(What::Unreachable),
-            Some(record) => {
-                no_good(record, at, until).or_else(|| (!has(record, job, slots)).then_some(What::GpuGone))
-            }
+        let Some(record) = state.nodes.get(node) else {
+            return Some(Trouble { node: *node, what: What::Unreachable });
         };
+        let what = no_good(record, at, until);
+        let what = what.or_else(|| (!has(record, job, slots)).then_some(What::GpuGone));
+        let elsewhere = || unreached(state, job, record, slots);
         what.map(|what| Trouble { node: *node, what })
+            .or_else(|| elsewhere().map(|node| Trouble { node, what: What::HolderUnreachable }))
     })
+}
+
+/// Returns an unreachable node that keeps a date's node from coming free: whoever has its GPUs, or cores and memory
+/// without which the job does not fit, is there too, and nobody can tell it to leave.
+fn unreached(state: &State, job: &Job, node: &Node, slots: &[Slot]) -> Option<NodeId> {
+    let mut least = need(&job.terms.shape, node);
+    let mut last = None;
+    for id in attempts_on(node) {
+        let Some(attempt) = state.attempts.get(&id).filter(|attempt| !attempt.is_leaving()) else { continue };
+        let Some(unreached) = attempt
+            .placements
+            .iter()
+            .map(|placement| placement.node)
+            .find(|node| state.nodes.get(node).is_none_or(|node| node.contact != Contact::Ready))
+        else {
+            continue;
+        };
+        let has = |slot: &Slot| {
+            let gpu = node.gpus.get(usize::from(slot.get()));
+            gpu.is_some_and(|gpu| gpu.next.or(gpu.holder) == Some(id))
+        };
+        if slots.iter().any(has) {
+            return Some(unreached);
+        }
+        let theirs = state.jobs.get(&id.job).map(|job| need(&job.terms.shape, node));
+        least = reserve::both(least, theirs.unwrap_or_default());
+        last = Some(unreached);
+    }
+    last.filter(|_| !reserve::fits(least, reserve::whole(node)))
 }
 
 /// Returns what makes a node no good for a date, whose job is there until then.

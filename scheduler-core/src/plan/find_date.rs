@@ -316,7 +316,8 @@ impl<'r, 'a> Seeker<'r, 'a> {
         let offers = &mut Offers::default();
         let look = &mut Look { ask: &ask, idle: &idle, victims: &victims, rights: &rights, offers };
         let found = among(look, &places)?;
-        let awaits = awaits(&ordered, &found.on);
+        let takes = found.takes.iter().map(|victim| victims.get(*victim).id);
+        let awaits = awaits(&ordered, &found.on, takes);
         Some(Promise { at, until, on: found.on, awaits })
     }
 
@@ -324,11 +325,9 @@ impl<'r, 'a> Seeker<'r, 'a> {
     fn ahead(&self, line: &mut Line<'a>, at: Timestamp, spots: &[&Spot<'a>]) -> (Vec<Ahead<'a>>, Vec<UseOf>) {
         let mut on: BTreeMap<AttemptId, Vec<(NodeId, Vec<Slot>)>> = BTreeMap::new();
         for spot in spots {
-            let mut here: BTreeMap<AttemptId, Vec<Slot>> = BTreeMap::new();
-            for seat in spot.slots.iter().filter(|seat| seat.free.at <= at && !seat.comes()) {
-                here.entry(seat.by.unwrap_or(NOBODY)).or_default().push(seat.slot);
-            }
-            for (by, slots) in here.into_iter().filter(|(by, _)| *by != NOBODY) {
+            for by in spot.out_of_the_way(at) {
+                let seats = spot.slots.iter().filter(|seat| seat.by == Some(by) && seat.free.at <= at);
+                let slots = seats.filter(|seat| !seat.comes()).map(|seat| seat.slot).collect();
                 on.entry(by).or_default().push((spot.id, slots));
             }
         }
@@ -445,19 +444,20 @@ impl<'a> Spot<'a> {
         reserve::fits(all, whole) && self.reserved.has_room(whole, stay)
     }
 
+    /// Returns who could be taken by then, whatever it has here.
+    fn out_of_the_way(&self, at: Timestamp) -> impl Iterator<Item = AttemptId> + '_ {
+        let is_out = move |free: &Option<Free>| free.is_some_and(|free| free.at <= at);
+        self.stays.iter().filter(move |(_, free, _)| is_out(free)).map(|(by, _, _)| *by)
+    }
+
     /// Returns it as it is at a date.
     fn spare(&self, at: Timestamp) -> Spare<'a> {
         let free = |comes: fn(&Seat) -> bool| {
             let seats = self.slots.iter().filter(move |seat| seat.free.at <= at && comes(seat));
             seats.map(|seat| seat.slot).collect::<Vec<Slot>>()
         };
-        // Who is out of the way has left, but for those who would be taken.
-        let is_taken = |by: AttemptId| {
-            self.slots.iter().any(|seat| seat.by == Some(by) && seat.free.at <= at && !seat.comes())
-        };
-        let is_there =
-            |by: AttemptId, free: &Option<Free>| free.is_none_or(|free| free.at > at) || is_taken(by);
-        let stays = self.stays.iter().filter(|(by, free, _)| is_there(*by, free)).map(|(_, _, need)| *need);
+        // Nobody has left who does not leave by itself: whose cores or memory the job lacks would be taken too.
+        let stays = self.stays.iter().map(|(_, _, need)| *need);
         let taken = both(stays.fold(Need::default(), both), self.reserved.need_at(at, NOBODY.job));
         let room = Room::of(self.node, taken);
         Spare {
@@ -474,8 +474,9 @@ impl<'a> Spot<'a> {
     }
 }
 
-/// Returns who has the GPUs that are reserved, and when each of them is out of the way.
-fn awaits(spots: &[&Spot<'_>], on: &Found) -> Vec<Awaited> {
+/// Returns who has the GPUs that are reserved, and who else would be taken for its cores or memory; and when each of them
+/// is out of the way.
+fn awaits(spots: &[&Spot<'_>], on: &Found, takes: impl Iterator<Item = AttemptId>) -> Vec<Awaited> {
     let mut awaited: BTreeMap<AttemptId, Awaited> = BTreeMap::new();
     for (id, slots) in on {
         let seats = spots.iter().filter(|spot| spot.id == *id).flat_map(|spot| &spot.slots);
@@ -483,6 +484,12 @@ fn awaits(spots: &[&Spot<'_>], on: &Found) -> Vec<Awaited> {
             let Some(attempt) = seat.by else { continue };
             let Free { at: free_at, how } = seat.free;
             awaited.entry(attempt).or_insert(Awaited { attempt, gpus: 0, free_at, how }).gpus += 1;
+        }
+    }
+    for attempt in takes {
+        let stays = spots.iter().flat_map(|spot| &spot.stays).filter(|(by, _, _)| *by == attempt);
+        if let Some(Free { at: free_at, how }) = stays.filter_map(|(_, free, _)| *free).next() {
+            awaited.entry(attempt).or_insert(Awaited { attempt, gpus: 0, free_at, how });
         }
     }
     awaited.into_values().collect()

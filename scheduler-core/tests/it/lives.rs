@@ -26,6 +26,8 @@ const LIVES: Range<u64> = 0..24;
 /// Lives in which a law was broken once.
 const KEPT: &[u64] = &[];
 const LINES: u64 = 30;
+/// What a GPU counts in a pool of several clusters, in thousandths.
+const WEIGHTS: &[&str] = &["", "h100:2000", "h100:350", "h100:1500"];
 const SEEDS: &str = "BURSAR_LIVES";
 
 const LIVING: &str = "a life goes on";
@@ -183,8 +185,14 @@ fn live(story: &mut Story, random: &mut Random) {
         }
     }
     let nodes = 2 + random.below(3);
+    // Some have a pool of two clusters, and GPUs that do not count one.
+    let clusters: &[&str] = if random.one_in(3) { &["main", "east"] } else { &["main"] };
+    if clusters.len() > 1 {
+        story.tell(&format!("pool main main,east {}", random.pick(WEIGHTS)));
+    }
     for node in 0..nodes {
-        story.tell(&format!("node n{node} {}", random.pick(&[2, 4, 4])));
+        let cluster = random.pick(clusters);
+        story.tell(&format!("node n{node} {} in={cluster}", random.pick(&[2, 4, 4])));
     }
     let mut jobs = 0;
     for _ in 0..LINES {
@@ -192,7 +200,7 @@ fn live(story: &mut Story, random: &mut Random) {
         match random.below(20) {
             0..9 => {
                 for _ in 0..1 + random.below(3) {
-                    submit(story, random, &format!("j{jobs}"), &leaves);
+                    submit(story, random, &format!("j{jobs}"), (&leaves, clusters));
                     jobs += 1;
                 }
             }
@@ -211,6 +219,9 @@ fn live(story: &mut Story, random: &mut Random) {
             16 => story.tell(&format!("lose n{node}\nrun {}m\nback n{node}", 1 + random.below(90))),
             17 => story.tell(&format!("reboot n{node}")),
             18 => story.tell(&format!("share {} {}", random.pick(&tops), 5 + random.below(28))),
+            _ if clusters.len() > 1 && random.one_in(2) => {
+                story.tell(&format!("pool main main,east {}", random.pick(WEIGHTS)));
+            }
             _ => story.tell("elect"),
         }
         looks(story);
@@ -234,7 +245,7 @@ fn finish(story: &mut Story) {
     story.tell("run 30m");
 }
 
-fn submit(story: &mut Story, random: &mut Random, of: &str, leaves: &[String]) {
+fn submit(story: &mut Story, random: &mut Random, of: &str, (leaves, clusters): (&[String], &[&str])) {
     let shape = random.pick(&["1", "1", "2", "3", "4", "2x1", "2x2", "2x4", "3x2"]);
     let tier = match random.below(5) {
         0 => String::from("free"),
@@ -248,7 +259,11 @@ fn submit(story: &mut Story, random: &mut Random, of: &str, leaves: &[String]) {
     let leaf = random.pick(leaves);
     let cores = random.pick(&["", "", "", "cpus=4", "cpus=12", "cpus=24"]);
     let memory = random.pick(&["", "", "", "", "memory=100", "memory=200"]);
-    let how = format!("{turn} {once} {saves} {lasts} {leaves_how}");
+    let cluster = match random.below(4) {
+        0 if clusters.len() > 1 => format!("in={}", random.pick(clusters)),
+        _ => String::new(),
+    };
+    let how = format!("{turn} {once} {saves} {lasts} {leaves_how} {cluster}");
     let line = format!("submit {of} {leaf} {shape} {tier} {how} {cores} {memory}");
     // A shape that nothing could hold, or protection without allocation, is refused: another one then.
     if !story.try_submit(&line) {

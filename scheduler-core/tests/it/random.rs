@@ -44,6 +44,37 @@ pub fn lab_with_gangs(random: &mut Random) -> String {
     })
 }
 
+/// The same laboratory, every other one with clusters that share a pool, and with GPUs that do not count alike.
+pub fn spread(seed: u64, lab: impl Fn(&mut Random) -> String) -> String {
+    let random = &mut Random::new(seed);
+    let lines = lab(random);
+    if seed.is_multiple_of(2) {
+        return lines;
+    }
+    let weights = ["", "h100:2000", "a100:250", "h100:1500,a100:500"];
+    let mut text = String::new();
+    for (pool, other) in [("main", "east"), ("west", "far")] {
+        text += &format!("pool {pool} {pool},{other} {}\n", random.pick(&weights));
+    }
+    // A gang runs on the first two, if they are in one pool: so they are in one cluster.
+    let first = random.one_in(2);
+    for line in lines.lines() {
+        let is_other = match line {
+            line if line.starts_with("node n1 ") || line.starts_with("node n2 ") => first,
+            line if line.starts_with("node ") || line.starts_with("job ") => random.one_in(2),
+            _ => false,
+        };
+        let line =
+            if line.starts_with("node ") { line.replace("pool=", "cluster=") } else { line.to_owned() };
+        text += &match is_other {
+            true => line.replace("=main", "=east").replace("=west", "=far"),
+            false => line,
+        };
+        text.push('\n');
+    }
+    text
+}
+
 fn lab_with(random: &mut Random, shape: impl Fn(&mut Random) -> String) -> String {
     let mut lines = String::new();
     let mut nodes: Vec<(String, u64, &str)> = Vec::new();

@@ -1,7 +1,8 @@
 //! A date of a job that asks for more cores or memory than its GPUs' part is kept: at it, whoever has them leaves, also
 //! who has no GPU that the job needs.
 
-use scheduler_core::id::Term;
+use scheduler_core::explain;
+use scheduler_core::id::{JobId, Term};
 use scheduler_core::plan::{Links, plan};
 use scheduler_core::unit::Span;
 
@@ -145,6 +146,36 @@ fn a_date_takes_the_cores_of_who_has_gpus_of_another_type() {
          job 1 a 1 type=h100 cpus=32 pool=main"
     );
     assert_eq!(after(&lines, 0, Span::from_hours(3)), (1, String::from("1 on n1:2 takes 90.1\n")));
+}
+
+#[test]
+fn who_has_only_cores_that_a_date_needs_is_named_and_has_its_price() {
+    // Job 1 needs all cores of a node. On n1 they are with GPUs of another type, and cost four; on n2 they cost one.
+    let nodes = [
+        "node n1 4 a100,h100 cpus=32\n runs 90.1 b 2 n1 0-1 for=1h min=4h cpus=32",
+        "node n2 4 h100 cpus=32\n runs 91.1 b 1 n2 0 for=1h min=4h",
+    ];
+    let awaited = |nodes: &str| {
+        let mut lab = state(&format!("{USED}{nodes}\n job 1 a 1 type=h100 cpus=32"));
+        issue(&mut lab);
+        let date = lab.dates.values().next().expect("it has one").promise.clone();
+        assert_eq!(date.at, NOW.plus(Span::from_hours(3)));
+        let node = lab.nodes.get(&date.on[0].0).expect("known").name.to_string();
+        let named = date.awaits.iter().map(|one| format!("{} {} {:?}", one.attempt, one.gpus, one.how));
+        let shown = explain::job(&lab, &Links::all_ready(&lab), JobId::new(1), NOW).expect("it waits");
+        let facts = shown.facts.iter().filter(|group| group.title == "its date");
+        let told: Vec<String> = facts
+            .flat_map(|group| &group.facts)
+            .map(|fact| format!("{}: {}", fact.what, fact.value))
+            .collect();
+        (node, named.collect::<Vec<_>>(), told)
+    };
+    let (node, named, _) = awaited(&nodes.join("\n"));
+    assert_eq!((node.as_str(), named), ("n2", vec![String::from("91.1 1 Protection")]));
+    let (node, named, told) = awaited(nodes[0]);
+    assert_eq!((node.as_str(), named), ("n1", vec![String::from("90.1 0 Protection")]));
+    let line = "with 90.1 (b): its cores and memory: protected until then at the latest";
+    assert!(told.iter().any(|fact| fact == line), "{told:?}");
 }
 
 #[test]

@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use scheduler_core::agent::{EndedBy, RankEvent, Report};
 use scheduler_core::apply::next_change;
 use scheduler_core::budget::TreeNode;
-use scheduler_core::command::{ApplyBudgets, Cancel, Command, DrainNode, JobWord, NodeWord, Outcome};
-use scheduler_core::date::{Date, How};
+use scheduler_core::command::{
+    ApplyBudgets, Cancel, Command, DrainNode, JobWord, NodeWord, Outcome, SetPool,
+};
+use scheduler_core::date::{Date, How, What};
 use scheduler_core::decision::{Plan, Right, Take};
 use scheduler_core::explain::place_within;
 use scheduler_core::id::{AttemptId, DecisionId, JobId, Name, NodeId};
@@ -17,10 +19,10 @@ use scheduler_core::plan::{Links, plan};
 use scheduler_core::principal::Actor;
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::{ContractDefaults, Request, Tier, Turn};
-use scheduler_core::unit::{Bytes, GpuCount, Share, Span, Timestamp};
+use scheduler_core::unit::{Bytes, GpuCount, Share, Span, Timestamp, Weight};
 
 use crate::random::Random;
-use crate::world::{REPLICA, TERM, World, name, person, request};
+use crate::world::{REPLICA, TERM, World, label, name, person, request};
 
 /// The longest grace of any job here.
 pub const GRACE: Span = Span::from_secs(120);
@@ -102,8 +104,19 @@ impl Court {
         let leaves = tree(&mut world, &mut random);
         let gpus = *random.pick(&[2, 4, 8]);
         let count = 1 + random.below(4);
-        let nodes = (0..count).map(|at| world.node(&format!("n{at}"), gpus)).collect();
-        let what = format!("seed {seed}, {count} nodes of {gpus} GPUs");
+        // Some pools have two clusters.
+        let clusters: &[&str] = if random.one_in(3) { &["main", "east"] } else { &["main"] };
+        if clusters.len() > 1 {
+            let weights = match random.below(2) {
+                0 => vec![(label("h100"), Weight::from_milli(1_500).expect("a weight"))],
+                _ => Vec::new(),
+            };
+            let clusters = clusters.iter().map(|cluster| name(cluster)).collect();
+            world.must(person("ada"), Command::SetPool(SetPool { pool: name("main"), clusters, weights }));
+        }
+        let cluster = |at: u64| clusters[usize::from(at % 2 == 1 && clusters.len() > 1)];
+        let nodes = (0..count).map(|at| world.node_in(cluster(at), &format!("n{at}"), gpus)).collect();
+        let what = format!("seed {seed}, {count} nodes of {gpus} GPUs in {clusters:?}");
         let mut court = Self {
             world,
             random,
@@ -202,12 +215,20 @@ impl Court {
     fn submit(&mut self) {
         let gpus = self.world.state.nodes.values().next().expect("there is a node").gpus.len();
         let gpus = u64::try_from(gpus).expect("few GPUs");
-        let nodes = u64::try_from(self.nodes.len()).expect("few nodes");
+        // A gang is in one cluster, the one with the most nodes at most.
+        let of_first = |node: &&scheduler_core::node::Node| node.cluster == name("main");
+        let nodes = self.world.state.nodes.values().filter(of_first).count();
+        let has_more = nodes < self.nodes.len();
+        let nodes = u64::try_from(nodes).expect("few nodes");
         let mut asked = request(u32::try_from(1 + self.random.below(gpus)).expect("few GPUs"));
         if nodes > 1 && self.random.one_in(3) {
             asked.shape.nodes = u32::try_from(2 + self.random.below(nodes - 1)).expect("few nodes");
             asked.shape.gpus_per_node =
                 GpuCount::new(u32::try_from(*self.random.pick(&[gpus, gpus, 1])).expect("few"));
+        }
+        if has_more && asked.shape.nodes == 1 && self.random.one_in(4) {
+            let cluster = *self.random.pick(&["main", "east"]);
+            asked.cluster = Some(name(cluster));
         }
         let mins = *self.random.pick(&[0, 1, 10, 60, 240, 480, 480]);
         // Up to all of a node, whatever the job's GPUs.
@@ -393,8 +414,10 @@ impl Court {
                     assert!(!is_later || was.moved < date.moved, "{}: {job} moved for nothing", self.what);
                     if was.moved < date.moved {
                         assert!(self.is_rough, "{}: {job} moved and no node failed", self.what);
-                        let node = date.moves.last().expect("it moved").trouble.node;
-                        assert!(was.nodes.contains(&node), "{}: {job} moved by another's node", self.what);
+                        let trouble = date.moves.last().expect("it moved").trouble;
+                        let is_own =
+                            was.nodes.contains(&trouble.node) || trouble.what == What::HolderUnreachable;
+                        assert!(is_own, "{}: {job} moved by another's node", self.what);
                         self.tally.moves += 1;
                     }
                 }

@@ -4,6 +4,7 @@ mod cases;
 mod cores;
 mod court;
 mod laws;
+mod unreached;
 
 use scheduler_core::date::Date;
 use scheduler_core::decision::Step;

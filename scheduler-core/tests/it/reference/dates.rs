@@ -10,6 +10,7 @@ use scheduler_core::node::{Contact, Node};
 use scheduler_core::spec::Tier;
 use scheduler_core::unit::{Span, Timestamp};
 
+use super::clusters::is_enough;
 use super::room::{Size, fit, of_type, size, sum, whole};
 use super::{Cost, Naive, On, add};
 
@@ -30,22 +31,22 @@ impl Head {
 
 /// When a GPU is free for a job.
 #[derive(Clone, Copy)]
-struct Seat {
-    slot: Slot,
-    at: Timestamp,
+pub(super) struct Seat {
+    pub(super) slot: Slot,
+    pub(super) at: Timestamp,
     /// Who has to be taken for it then, if anybody.
-    from: Option<AttemptId>,
+    pub(super) from: Option<AttemptId>,
 }
 
 /// A node that could hold a part of a job.
-struct Spot {
-    id: NodeId,
-    node: Node,
+pub(super) struct Spot {
+    pub(super) id: NodeId,
+    pub(super) node: Node,
     /// Not before that.
-    opens: Timestamp,
-    seats: Vec<Seat>,
+    pub(super) opens: Timestamp,
+    pub(super) seats: Vec<Seat>,
     /// Whose cores are in use, and when they are free for the job; none if nobody can say.
-    stays: Vec<(AttemptId, Option<Timestamp>)>,
+    pub(super) stays: Vec<(AttemptId, Option<Timestamp>)>,
 }
 
 impl Naive {
@@ -87,8 +88,27 @@ impl Naive {
         date.promise.on.iter().any(|(node, slots)| {
             let node = self.state.nodes.get(node).expect("a known node");
             let is_gone = |slot: &Slot| !node.gpus[usize::from(slot.get())].is_present;
-            Self::is_no_good(node, at, until) || slots.iter().any(is_gone)
+            Self::is_no_good(node, at, until) || slots.iter().any(is_gone) || self.is_kept(job, node, slots)
         })
+    }
+
+    /// Whether somebody who is on an unreachable node too, and can't be told to leave, has the GPUs or so many cores or
+    /// so much memory that the job does not fit beside it.
+    fn is_kept(&self, job: &Job, node: &Node, slots: &[Slot]) -> bool {
+        let by = |slot: &Slot| {
+            let gpu = &node.gpus[usize::from(slot.get())];
+            gpu.next.or(gpu.holder)
+        };
+        let here = node.gpus.iter().flat_map(|gpu| gpu.holder.into_iter().chain(gpu.next));
+        let unheard: BTreeSet<AttemptId> = here
+            .filter(|id| {
+                let stays = |of: &&Attempt| of.stop.is_none() && of.ended.is_none();
+                self.attempt(*id).filter(stays).is_some_and(|attempt| !self.is_heard(attempt))
+            })
+            .collect();
+        let sizes = unheard.iter().map(|id| self.size_of(*id, node));
+        slots.iter().filter_map(by).any(|id| unheard.contains(&id))
+            || !fit(sizes.chain([size(job, node)]), whole(node))
     }
 
     fn claim(&mut self, id: JobId, job: &Job, pool: &Name, date: &Date) {
@@ -177,15 +197,24 @@ impl Naive {
             let is_free = |slot: &Slot| spot.seats.iter().any(|seat| seat.slot == *slot && seat.at <= at);
             assert!(slots.len() == wanted && slots.iter().all(is_free), "{slots:?} of {node} for {id}");
         }
+        let clusters: BTreeSet<&Name> = good
+            .iter()
+            .filter(|spot| promise.slots_on(spot.id).is_some())
+            .map(|spot| &spot.node.cluster)
+            .collect();
+        assert_eq!(clusters.len(), 1, "a gang never leaves its cluster: {promise:?}");
         if job.terms.shape.nodes == 1 {
             let least = good.iter().filter_map(|spot| self.least(job, spot, at)).min();
             let (node, slots) = &promise.on[0];
             let spot = good.iter().find(|spot| spot.id == *node).expect("it was just found");
             let taken = spot.seats.iter().filter(|seat| slots.contains(&seat.slot));
             let taken: BTreeSet<AttemptId> = taken.filter_map(|seat| seat.from).collect();
-            // Others may leave for their cores alone.
+            // Others may leave for their cores alone; all of them are named.
+            let named = |by: &AttemptId| promise.awaits.iter().any(|awaited| awaited.attempt == *by);
             let sets = self.enough_by(job, spot, at).into_iter();
-            let is_least = |set: &BTreeSet<AttemptId>| Some(self.price(set)) == least && taken.is_subset(set);
+            let is_least = |set: &BTreeSet<AttemptId>| {
+                Some(self.price(set)) == least && taken.is_subset(set) && set.iter().all(named)
+            };
             assert!(
                 sets.collect::<Vec<_>>().iter().any(is_least),
                 "{promise:?} of {id} costs more\n{}",
@@ -194,30 +223,8 @@ impl Naive {
         }
     }
 
-    /// A node as a date sees it, for a message.
-    fn shown(&self, job: &Job, spot: &Spot, at: Timestamp) -> String {
-        let free = |free: Option<Timestamp>| {
-            free.map_or(String::from("never"), |free| free.since(self.now).to_string())
-        };
-        let mut text = format!(
-            "node {}, costs {:?}, {:?} wanted of {:?}, {:?} dated\n",
-            spot.id,
-            self.least(job, spot, at),
-            size(job, &spot.node),
-            whole(&spot.node),
-            self.dated(spot, at, None)
-        );
-        for seat in &spot.seats {
-            text += &format!("  {} in {} from {:?}\n", seat.slot, free(Some(seat.at)), seat.from);
-        }
-        for (by, at) in &spot.stays {
-            text += &format!("  {by} has {:?} until {}\n", self.size_of(*by, &spot.node), free(*at));
-        }
-        text
-    }
-
     /// The least that enough of a node costs at a time.
-    fn least(&self, job: &Job, spot: &Spot, at: Timestamp) -> Option<Cost> {
+    pub(super) fn least(&self, job: &Job, spot: &Spot, at: Timestamp) -> Option<Cost> {
         self.enough_by(job, spot, at).iter().map(|set| self.price(set)).min()
     }
 
@@ -226,13 +233,14 @@ impl Naive {
         let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
         let there: Vec<&Seat> = spot.seats.iter().filter(|seat| seat.at <= at).collect();
         let open = there.iter().filter(|seat| seat.from.is_none()).count();
-        let held: BTreeSet<AttemptId> = there.iter().filter_map(|seat| seat.from).collect();
-        let held: Vec<AttemptId> = held.into_iter().collect();
+        // Also who has nothing that the job could have but cores and memory.
+        let is_out = |free: &Option<Timestamp>| free.is_some_and(|free| free <= at);
+        let held = spot.stays.iter().filter(|(_, free)| is_out(free)).map(|(by, _)| *by);
+        let held: Vec<AttemptId> = held.collect();
         let gains = |set: &[AttemptId]| {
             there.iter().filter(|seat| seat.from.is_some_and(|from| set.contains(&from))).count()
         };
         let has_room = |set: &[AttemptId]| {
-            // Who has nothing that the job could have is out of the way, or in it for good.
             let stays = spot.stays.iter().filter(|(by, free)| {
                 free.is_none_or(|free| free > at) || held.contains(by) && !set.contains(by)
             });
@@ -246,7 +254,7 @@ impl Naive {
     }
 
     /// Cores and memory of a node that are dates' at a moment, as if each job stayed as long as it may; not those of one job.
-    fn dated(&self, spot: &Spot, at: Timestamp, without: Option<JobId>) -> Size {
+    pub(super) fn dated(&self, spot: &Spot, at: Timestamp, without: Option<JobId>) -> Size {
         let here = self.dates_on(spot.id, without).into_iter();
         let there = here.filter(|(_, promise)| promise.at <= at && at < promise.until);
         sum(there.map(|(job, _)| size(&job, &spot.node)))
@@ -338,9 +346,8 @@ impl Naive {
         cost
     }
 
-    /// The earliest time at which enough nodes are free.
+    /// The earliest time at which enough nodes of one cluster are free.
     fn earliest(&self, id: JobId, job: &Job, pool: &Name, issued_at: Timestamp) -> Option<Timestamp> {
-        let wanted = usize::try_from(job.terms.shape.nodes).expect("few nodes");
         let spots = self.spots(id, job, pool, issued_at);
         let mut times: BTreeSet<Timestamp> = BTreeSet::new();
         for spot in &spots {
@@ -349,10 +356,10 @@ impl Naive {
             times.extend(self.dates_on(spot.id, Some(id)).iter().map(|(_, promise)| promise.until));
             times.insert(spot.opens);
         }
-        times
-            .into_iter()
-            .filter(|at| self.now <= *at)
-            .find(|at| spots.iter().filter(|spot| self.is_free((id, job), spot, *at)).count() >= wanted)
+        times.into_iter().filter(|at| self.now <= *at).find(|at| {
+            let free = spots.iter().filter(|spot| self.is_free((id, job), spot, *at));
+            is_enough(job, free.map(|spot| &spot.node))
+        })
     }
 
     /// The nodes that could hold a part of the job, each with when its GPUs and cores are free.

@@ -7,13 +7,26 @@ use scheduler_core::id::{AttemptId, JobId, Name, NodeId};
 use scheduler_core::job::Job;
 use scheduler_core::node::Node;
 
+use super::clusters::clusters;
 use super::room::{of_type, slots};
-use super::{Found, Naive, On};
+use super::{Found, Naive, On, add};
 
 impl Naive {
-    /// Where a gang starts, and who gives way.
+    /// Where a gang starts, and who gives way: in the cluster in which it costs least.
     pub(super) fn gang(&self, id: JobId, job: &Job, pool: &Name) -> Option<(On, Vec<AttemptId>)> {
         let nodes = self.open(id, job, pool, self.state.meta.settings.grace_max);
+        let found = clusters(job, &nodes);
+        let found = found.iter().filter_map(|here| self.gang_in(id, job, pool, here));
+        found.min_by_key(|(_, takes)| takes.iter().fold([0; 4], |sum, victim| add(sum, self.cost(*victim))))
+    }
+
+    fn gang_in(
+        &self,
+        id: JobId,
+        job: &Job,
+        pool: &Name,
+        nodes: &[(NodeId, Node)],
+    ) -> Option<(On, Vec<AttemptId>)> {
         let wanted = usize::try_from(job.terms.shape.nodes).expect("few nodes");
         let mut gone: BTreeSet<AttemptId> = BTreeSet::new();
         let mut chosen: BTreeSet<NodeId> = BTreeSet::new();
@@ -35,9 +48,9 @@ impl Naive {
             chosen.insert(best.node);
             gone.extend(best.set);
         }
-        self.leave_out((id, job), pool, &nodes, wanted, &mut gone);
+        self.leave_out((id, job), pool, nodes, wanted, &mut gone);
         let mut able: Vec<(usize, NodeId)> = Vec::new();
-        for (node_id, node) in &nodes {
+        for (node_id, node) in nodes {
             if self.holds((id, job), (*node_id, node), &gone) {
                 able.push((self.there((id, job), (*node_id, node), &gone).len(), *node_id));
             }

@@ -11,9 +11,10 @@ use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
 use scheduler_core::unit::{Span, Timestamp};
 
+use super::clusters::is_enough;
 use super::{Naive, decided};
 use crate::lab::{NOW, state, undated};
-use crate::random::{Random, lab, lab_with_gangs};
+use crate::random::{lab, lab_with_gangs, spread};
 use crate::story::plant;
 
 #[test]
@@ -21,7 +22,7 @@ fn the_planner_agrees_with_a_slow_and_obvious_one() {
     plant();
     let (mut starts, mut takes, mut several) = (0, 0, 0);
     for seed in 0..600 {
-        let lines = lab(&mut Random::new(seed));
+        let lines = spread(seed, lab);
         let lab = undated(&lines);
         let plan = plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1));
         let slow = Naive::plan(&lab, NOW);
@@ -39,7 +40,7 @@ fn every_date_is_the_one_that_a_slow_and_obvious_planner_gives() {
     plant();
     let (mut dates, mut claims, mut with_cores) = (0, 0, 0);
     for seed in 5000..5400 {
-        let lines = lab_with_gangs(&mut Random::new(seed));
+        let lines = spread(seed, lab_with_gangs);
         let mut lab = state(&lines);
         // Dates stand, and their time comes; whoever starts does so again each time.
         for hours in [0, 1, 3, 9] {
@@ -68,7 +69,7 @@ fn is_claim(start: &scheduler_core::decision::Start) -> bool {
 #[test]
 fn no_idle_gpu_is_left_that_a_waiting_job_could_use() {
     for seed in 1000..1200 {
-        let lines = lab(&mut Random::new(seed));
+        let lines = spread(seed, lab);
         let lab = undated(&lines);
         let mut after = Naive::new(&lab, NOW);
         for start in plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1)).decisions {
@@ -132,6 +133,9 @@ fn check_shape(naive: &Naive, job: &Job, pool: &Name, start: &scheduler_core::de
     assert_eq!(nodes.len(), start.on.len(), "a gang is on different nodes\n{what}");
     assert_eq!(u32::try_from(nodes.len()), Ok(job.terms.shape.nodes), "a gang is whole\n{what}");
     assert!(nodes.is_subset(&open), "nodes take work\n{what}");
+    let cluster = |node: &NodeId| &naive.state.nodes.get(node).expect("a known node").cluster;
+    let clusters: BTreeSet<&Name> = nodes.iter().map(cluster).collect();
+    assert_eq!(clusters.len(), 1, "a gang never leaves its cluster\n{what}");
     for (node, on) in &start.on {
         assert_eq!(u32::try_from(on.len()), Ok(job.terms.shape.gpus_per_node.get()), "{what}");
         for slot in on {
@@ -155,8 +159,7 @@ impl Naive {
                 && job.terms.tier == Tier::Funded
         };
         let nodes = self.open(id, job, pool, self.state.meta.settings.grace_max);
-        let able = nodes.iter().filter(|node| could(node)).count();
-        u32::try_from(able).expect("few nodes") >= job.terms.shape.nodes
+        is_enough(job, nodes.iter().filter(|node| could(node)).map(|(_, node)| node))
     }
 }
 
@@ -164,7 +167,7 @@ impl Naive {
 fn the_planner_agrees_with_a_slow_and_obvious_one_on_gangs() {
     let (mut gangs, mut takes, mut several) = (0, 0, 0);
     for seed in 4000..5000 {
-        let lines = lab_with_gangs(&mut Random::new(seed));
+        let lines = spread(seed, lab_with_gangs);
         let lab = undated(&lines);
         let plan = plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1));
         let slow = Naive::agrees(&lab, NOW, &plan, &format!("seed {seed}\n{lines}"));
@@ -180,8 +183,8 @@ fn the_planner_agrees_with_a_slow_and_obvious_one_on_gangs() {
 #[test]
 fn gangs_are_whole_and_whoever_gives_way_to_them_is_needed() {
     let (mut gangs, mut takes) = (0, 0);
-    for seed in 2000..2600 {
-        let lines = lab_with_gangs(&mut Random::new(seed));
+    for seed in 2000..2800 {
+        let lines = spread(seed, lab_with_gangs);
         let lab = undated(&lines);
         let plan = plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1));
         check_laws(&lab, NOW, &plan, &format!("seed {seed}\n{lines}"));
@@ -195,7 +198,7 @@ fn gangs_are_whole_and_whoever_gives_way_to_them_is_needed() {
 #[test]
 fn a_gang_with_an_idle_or_coming_or_takeable_place_never_waits() {
     for seed in 3000..3300 {
-        let lines = lab_with_gangs(&mut Random::new(seed));
+        let lines = spread(seed, lab_with_gangs);
         let lab = undated(&lines);
         let plan = plan(&lab, &Links::all_ready(&lab), NOW, Term::new(1));
         let mut naive = Naive::new(&lab, NOW);
@@ -210,9 +213,7 @@ fn a_gang_with_an_idle_or_coming_or_takeable_place_never_waits() {
         for id in waiting {
             let job = naive.state.jobs.get(&id).expect("a known job").clone();
             for pool in ["main", "west"].map(crate::lab::name) {
-                if job.terms.tier == Tier::Free
-                    || job.terms.cluster.as_ref().is_some_and(|named| *named != pool)
-                {
+                if job.terms.tier == Tier::Free {
                     continue;
                 }
                 let all: Vec<AttemptId> = naive.state.attempts.keys().copied().collect();

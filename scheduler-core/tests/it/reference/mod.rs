@@ -1,14 +1,15 @@
 //! The planner against a slow and obvious one, on random laboratories. The slow one is written from DESIGN 6 and looks at
 //! everything again before each decision: no index, nothing kept.
 
+mod clusters;
 mod dates;
 mod gangs;
 pub mod lane;
 pub mod laws;
+mod prefer;
 mod room;
 mod told;
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use scheduler_core::budget::ROOT;
@@ -20,6 +21,7 @@ use scheduler_core::spec::Tier;
 use scheduler_core::state::State;
 use scheduler_core::unit::{ChargeMillis, Span, Timestamp};
 
+use clusters::{clusters, is_enough, may_be_in};
 use dates::Head;
 use room::{held, of_type, slots};
 use told::Told;
@@ -168,17 +170,15 @@ impl Naive {
     /// The job that goes first at and below `at`.
     fn next(&self, at: BudgetId, pool: &Name, tier: Tier, tried: &BTreeSet<JobId>) -> Option<JobId> {
         let stands = |(id, job): &(&JobId, &Job)| {
-            let named = job.terms.cluster.as_ref();
             let fits = |(id, node): &(&NodeId, &Node)| {
                 node.pool == *pool && self.could_hold(job, node) && !self.is_barred(job, **id)
             };
-            let wanted = usize::try_from(job.terms.shape.nodes).expect("few nodes");
-            let fits = || self.state.nodes.iter().filter(fits).count() >= wanted;
+            let fits = || is_enough(job, self.state.nodes.iter().filter(fits).map(|(_, node)| node));
             matches!(job.phase, Phase::Waiting { .. })
                 && job.budget == at
                 && job.terms.tier == tier
                 && !tried.contains(id)
-                && named.map_or_else(fits, |named| named == pool)
+                && self.named_pool(job).map_or_else(fits, |named| named == *pool)
         };
         let own = self.state.jobs.iter().filter(stands);
         if let Some((id, _)) = own.min_by_key(|(id, job)| (job.terms.turn, job.submitted_at, **id)) {
@@ -266,14 +266,12 @@ impl Naive {
             node.contact == Contact::Ready
                 && node.cordon.is_none()
                 && !node.is_draining()
-                && job.terms.cluster.as_ref().is_none_or(|cluster| *cluster == node.pool)
+                && may_be_in(job, node)
                 && !job.failed_on.contains(id)
                 && self.could_hold(job, node)
         };
-        let wanted = usize::try_from(job.terms.shape.nodes).expect("few nodes");
-        let others: Vec<&Name> = self.state.nodes.iter().filter(could).map(|(_, node)| &node.pool).collect();
-        let in_pool = |pool: &Name| others.iter().filter(|other| **other == pool).count();
-        others.iter().any(|pool| in_pool(pool) >= wanted) && job.failed_on.contains(&node)
+        let others = self.state.nodes.iter().filter(could).map(|(_, node)| node);
+        is_enough(job, others) && job.failed_on.contains(&node)
     }
 
     /// The nodes on which a job may be tried that has its GPUs after `wait` at the latest.
@@ -284,6 +282,7 @@ impl Naive {
             let is_in_time = job.terms.tier == Tier::Free
                 || node.drain.as_ref().is_none_or(|drain| over <= drain.begins_at);
             node.pool == *pool
+                && may_be_in(job, node)
                 && node.contact == Contact::Ready
                 && node.cordon.is_none()
                 && node.drain.as_ref().is_none_or(|drain| !drain.is_active && self.now < drain.begins_at)
@@ -330,15 +329,28 @@ impl Naive {
             Tier::Funded => self.now.plus(self.protection(of, job)),
             Tier::Free => Timestamp::ZERO,
         };
+        let open = self.open(of, job, pool, Span::ZERO);
+        clusters(job, &open).iter().find_map(|here| self.idle_in(of, job, here, (own, aligns)))
+    }
+
+    /// The same on nodes of one cluster, for who is past its protection at `own`.
+    fn idle_in(
+        &self,
+        of: JobId,
+        job: &Job,
+        open: &[(NodeId, Node)],
+        (own, aligns): (Timestamp, bool),
+    ) -> Option<On> {
         let mut all = Vec::new();
-        for (id, node) in self.open(of, job, pool, Span::ZERO) {
-            let idle = slots(&node, |gpu| gpu.holder.is_none() && gpu.next.is_none());
-            let mut matching = of_type(job, &node, &idle);
+        for (id, node) in open {
+            let id = *id;
+            let idle = slots(node, |gpu| gpu.holder.is_none() && gpu.next.is_none());
+            let mut matching = of_type(job, node, &idle);
             matching.retain(|slot| !self.is_reserved(of, job, (id, *slot), Span::ZERO));
             let wanted = usize::try_from(job.terms.shape.gpus_per_node.get()).expect("few GPUs");
-            let has_room = self.has_room_now(job, &node) && self.has_room_later(job, &node, &[]);
+            let has_room = self.has_room_now(job, node) && self.has_room_later(job, node, &[]);
             if matching.len() >= wanted && has_room {
-                let until = if aligns { self.protected_until(&node) } else { own };
+                let until = if aligns { self.protected_until(node) } else { own };
                 let apart = own.since(until).max(until.since(own));
                 all.push((idle.len(), apart, until, id, matching[..wanted].to_vec()));
             }
@@ -529,27 +541,6 @@ impl Naive {
         cost
     }
 
-    /// A set in order of preference: highest use first, then the lowest id.
-    fn preferred(&self, set: &[AttemptId], pool: &Name) -> Vec<AttemptId> {
-        let mut set = set.to_vec();
-        set.sort_by(|a, b| self.cmp_victims(*a, *b, pool));
-        set
-    }
-
-    fn cmp_victims(&self, a: AttemptId, b: AttemptId, pool: &Name) -> Ordering {
-        let used = |id: AttemptId| {
-            let attempt = self.attempt(id).expect("it runs");
-            self.used(attempt.budget, pool, attempt.tier)
-        };
-        used(b).cmp_use(&used(a)).then(a.cmp(&b))
-    }
-
-    fn cmp_sets(&self, a: &[AttemptId], b: &[AttemptId], pool: &Name) -> Ordering {
-        let differs =
-            a.iter().zip(b).map(|(a, b)| self.cmp_victims(*a, *b, pool)).find(|order| order.is_ne());
-        differs.unwrap_or(a.len().cmp(&b.len()))
-    }
-
     pub fn start(&mut self, id: JobId, job: &Job, pool: &Name, on: On, takes: Vec<AttemptId>) {
         let rate: u128 = on.iter().map(|(node, _)| u128::from(self.rate(job, *node))).sum();
         let added = match job.terms.tier {
@@ -582,6 +573,7 @@ impl Naive {
     }
 }
 
+/// All subsets of these.
 pub fn subsets(of: &[AttemptId]) -> Vec<Vec<AttemptId>> {
     let chosen = |bits: u32| (0..).zip(of).filter(move |(at, _)| bits & (1 << at) != 0).map(|(_, id)| *id);
     (0..1_u32 << of.len()).map(|bits| chosen(bits).collect()).collect()

@@ -8,6 +8,7 @@ use scheduler_core::node::Node;
 use scheduler_core::unit::Bytes;
 
 use super::Naive;
+use super::clusters::may_be_in;
 
 /// Cores and memory.
 pub(super) type Size = [u64; 2];
@@ -64,16 +65,22 @@ impl Naive {
         let node = self.state.nodes.get(&node).expect("a known node");
         let shape = &job.terms.shape;
         let asked = [shape.cpus.map_or(0, u64::from), shape.memory.map_or(0, Bytes::get)];
-        let gpus = node.gpus.len() as u128 * 1000;
-        let share = |(asked, all): (u64, u64)| u128::from(asked) * gpus / u128::from(all);
+        let weights = |counts: &dyn Fn(&scheduler_core::node::Gpu) -> bool| -> Vec<u128> {
+            node.gpus.iter().filter(|gpu| counts(gpu)).map(|gpu| gpu.weight.milli().into()).collect()
+        };
+        let all: u128 = weights(&|_| true).into_iter().sum();
+        let share = |(asked, whole): (u64, u64)| u128::from(asked) * all / u128::from(whole);
         let shares = asked.into_iter().zip(whole(node)).map(share);
-        let most = shares.max().expect("there are two").max(u128::from(shape.gpus_per_node.get()) * 1000);
+        // Of several weights of its type it is the highest.
+        let each = weights(&|gpu| is_of_type(job, gpu.model.as_str())).into_iter().max().unwrap_or(0);
+        let most = shares.max().expect("there are two").max(u128::from(shape.gpus_per_node.get()) * each);
         u64::try_from(most).expect("few GPUs")
     }
 
     pub(super) fn could_hold(&self, job: &Job, node: &Node) -> bool {
         let matching = node.gpus.iter().filter(|gpu| is_of_type(job, gpu.model.as_str())).count();
         matching as u64 >= u64::from(job.terms.shape.gpus_per_node.get())
+            && may_be_in(job, node)
             && fit([size(job, node)].into_iter(), whole(node))
     }
 }

@@ -4,9 +4,10 @@
 //! ```text
 //! budget a/b 50                       percent of its parent; they come first
 //! window 24h | margin 2 | dates off | lane 10 | burst 200   settings; before everything else
-//! node n1 4
+//! node n1 4 [in=east]                 its cluster
+//! pool main main,east [h100:2000]     the clusters of a pool, or -; weights in thousandths
 //! submit x a/b 4 [min=60m] [free] [first|last] [once] [every=30m] [grace=30s] [retries=2]
-//!     [limit=20m]                     the time limit
+//!     [limit=20m] [in=east]           the time limit; the cluster that it must be in
 //!     [cpus=8] [memory=64]            cores, and memory in GiB, where it is not the GPUs' part of the node
 //!     [lasts=3h]                      it exits well after so much work; what was saved is not done again
 //!     [saves=30m]                     it reports a checkpoint so often
@@ -31,7 +32,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use scheduler_core::apply::next_change;
 use scheduler_core::budget::TreeNode;
-use scheduler_core::command::{ApplyBudgets, Cancel, Command, DrainNode, JobWord, NodeWord, Outcome};
+use scheduler_core::command::{
+    ApplyBudgets, Cancel, Command, DrainNode, JobWord, NodeWord, Outcome, SetPool,
+};
 use scheduler_core::decision::{Plan, Start};
 use scheduler_core::id::{AttemptId, JobId, NodeId, Term};
 use scheduler_core::node::Urgency;
@@ -40,10 +43,10 @@ use scheduler_core::principal::Actor;
 use scheduler_core::settings::Settings;
 use scheduler_core::spec::{ContractDefaults, Request, Turn};
 use scheduler_core::state::State;
-use scheduler_core::unit::{GpuCount, Share, Span, Timestamp};
+use scheduler_core::unit::{GpuCount, Share, Span, Timestamp, Weight};
 
 use crate::lab::gib;
-use crate::world::{REPLICA, World, facts, name, person, planned, request, submission};
+use crate::world::{REPLICA, World, facts, label, name, person, planned, request, submission};
 
 /// Looks at a plan and the state that it was made from.
 pub type Seen = fn(&State, Timestamp, &Plan, &mut Vec<(&'static str, String)>);
@@ -182,10 +185,12 @@ impl Story {
             _ => self.plant(),
         }
         match words.as_slice() {
-            ["node", of, gpus] => {
-                let id = self.world.node(of, gpus.parse().expect("a number of GPUs"));
+            ["node", of, gpus, rest @ ..] => {
+                let cluster = value(rest, "in").unwrap_or("main");
+                let id = self.world.node_in(cluster, of, gpus.parse().expect("a number of GPUs"));
                 self.nodes.insert((*of).to_owned(), id);
             }
+            ["pool", of, clusters, rest @ ..] => self.pool(of, clusters, rest.first().copied()),
             ["submit", of, budget, shape, rest @ ..] => self.submit(of, budget, shape, rest),
             ["run", time, rest @ ..] => {
                 self.by = value(rest, "by").map_or(Span::from_mins(5), span);
@@ -222,6 +227,16 @@ impl Story {
         let found = self.tree.iter_mut().find(|(of, _)| of == path);
         found.expect("a known budget").1 = percent;
         self.edit("another share");
+    }
+
+    fn pool(&mut self, of: &str, clusters: &str, weights: Option<&str>) {
+        let weight = |word: &str| {
+            let (kind, milli) = word.split_once(':').expect("a type and a weight");
+            (label(kind), Weight::from_milli(milli.parse().expect("thousandths")).expect("a weight"))
+        };
+        let clusters = clusters.split(',').filter(|word| *word != "-").map(name).collect();
+        let weights = weights.map_or_else(Vec::new, |words| words.split(',').map(weight).collect());
+        self.world.must(person("ada"), Command::SetPool(SetPool { pool: name(of), clusters, weights }));
     }
 
     fn edit(&mut self, reason: &str) {
@@ -416,6 +431,7 @@ fn asked(budget: &str, shape: &str, words: &[&str]) -> Request {
             value(words, "min").map_or(Span::from_hours(1), span)
         }),
         time_limit: value(words, "limit").map(span),
+        cluster: value(words, "in").map(name),
         resumable: Some(!has("once")),
         checkpoint_every: value(words, "every").map(span),
         grace: value(words, "grace").map(span),
