@@ -101,22 +101,26 @@ fn lesson_4_the_smallest_sufficient_set_gives_way() {
 
 #[test]
 fn lesson_5_nobody_is_moved_to_make_room_that_nobody_has_a_right_to() {
-    check(
-        "window 24h
-         budget a 50
+    // One GPU is idle on each node, and the job wants two of one. Both others are older ones of its own budget.
+    let parted = "budget a 50
          budget b 50
          node n1 2
          node n2 2
          submit left a 1 min=10m
-         submit keep a 2 min=10m
+         submit gone a 1 min=10m
          submit right a 1 min=10m
          run 1m
-         cancel keep
+         cancel gone
          run 1m
-         submit whole a 1x2 min=10m
-         run 30h
-         takes 0",
-    );
+         submit whole a 2 min=10m\n";
+    check(&format!("window 24h\ndates off\n{parted}quiet 30h\nwhole waits\ntakes 0"));
+    // Its date is what takes, by a right of its own and not before the cap.
+    let story =
+        check(&format!("window 24h\n{parted}run 1m\nwhole has-date\nquiet 7h\nrun 70m\nwhole runs\ntakes 1"));
+    let rights: Vec<Right> =
+        story.starts.iter().flat_map(|start| &start.takes).map(|take| take.right).collect();
+    assert!(matches!(rights[..], [Right::Claim { .. }]), "{rights:?}");
+    assert_eq!(story.world.state.bills.values().count(), 1, "and it has its price");
 }
 
 #[test]
@@ -238,22 +242,33 @@ const FULL: &str = "window 24h
 
 #[test]
 fn lesson_11_a_stream_of_small_jobs_does_not_keep_a_large_one_waiting() {
-    let small: String = (0..40).map(|n| format!("submit s{n} b 1 min=30m lasts=30m\n")).collect();
-    check(&format!(
-        "window 24h
-         budget a 50
-         budget b 50
-         node n1 4
-         node n2 4
-         {small}
-         run 10m
-         submit gang a 2x4 min=60m lasts=60m
-         run 1m
-         gang has-date
-         run 8h
-         run 30m
-         gang started 1 times"
-    ));
+    // There is never a moment at which none of them is protected.
+    let small: String = (0..300)
+        .map(|n| 25 + n * 7 % 11)
+        .enumerate()
+        .map(|(n, mins)| format!("submit s{n} b 1 min={mins}m lasts={mins}m in=main\n"))
+        .collect();
+    let story = |dates: &str, then: &str| {
+        check(&format!(
+            "window 24h
+             {dates}
+             budget a 50
+             budget b 50
+             node n1 4
+             node n2 4
+             node w1 2 in=west
+             {small}
+             run 10m
+             submit gang a 2x4 min=60m lasts=60m in=main
+             submit other a 2 min=60m lasts=60m in=west
+             run 1m
+             # Nobody else's cluster is kept waiting for it.
+             other runs
+             {then}"
+        ))
+    };
+    story("", "gang has-date\nrun 8h\nrun 30m\ngang started 1 times");
+    story("dates off", "run 8h\nrun 30m\ngang waits");
 }
 
 #[test]
@@ -267,11 +282,10 @@ fn lesson_14_full_nodes_are_candidates_and_the_large_job_has_a_date_and_a_reason
     ));
     let links = scheduler_core::plan::Links::all_ready(&story.world.state);
     let rows = scheduler_core::queue::rows(&story.world.state, &links, story.world.now);
-    assert_eq!(
-        rows.iter().filter(|row| row.job == story.id("gang")).count(),
-        1,
-        "it is shown, with why it waits"
-    );
+    let shown: Vec<_> = rows.iter().filter(|row| row.job == story.id("gang")).collect();
+    let shown: Vec<_> = shown.iter().map(|row| (row.reason.token.as_str(), row.reason.until)).collect();
+    let date = story.world.state.dates.values().next().map(|date| date.promise.at);
+    assert_eq!(shown, [("waiting.protection", date)], "it is shown, with why it waits and until when");
     let mut story = story;
     story.tell("run 8h\nrun 30m\ngang runs");
 }
@@ -397,9 +411,14 @@ fn also_seen_whoever_left_has_nothing_set_aside() {
          run 1h
          cancel gone
          run 5m
-         gone ended cancelled",
+         gone ended cancelled
+         submit moved a 4 min=8h
+         run 1h
+         drain-now n1
+         run 5m
+         moved waits",
     );
-    assert_eq!(booked(&story, "a").1, 0);
+    assert_eq!(booked(&story, "a").1, 0, "neither of who was cancelled nor of who was told to go");
 }
 
 #[test]
@@ -463,7 +482,16 @@ fn also_seen_a_node_that_is_back_is_used_at_once() {
          job waits
          uncordon n1
          run 1s
-         job runs",
+         job runs
+         cancel job
+         run 5m
+         lose n1
+         submit next a 4 min=60m
+         run 1h
+         next waits
+         back n1
+         run 1s
+         next runs",
     );
 }
 

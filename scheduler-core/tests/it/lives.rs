@@ -37,6 +37,7 @@ const IDLE: &str = "no idle GPU is left that a waiting job could use";
 const TILE: &str = "the classes tile time";
 const PROTECTED: &str = "nobody who is protected gives way";
 const INVARIANTS: &str = "every invariant holds";
+const TWICE: &str = crate::story::TWICE;
 const TURNS: &str = "nobody goes back and forth";
 const REPLAY: &str = "the log alone makes the same state";
 const ASIDE: &str = "what was set aside returns exactly";
@@ -138,7 +139,7 @@ fn check(story: &mut Story, law: &'static str, check: impl FnOnce(&Story)) {
 }
 
 /// Looks at a plan before it is adopted.
-fn seen(state: &State, now: Timestamp, plan: &Plan, broken: &mut Vec<(&'static str, String)>) {
+pub fn seen(state: &State, now: Timestamp, plan: &Plan, broken: &mut Vec<(&'static str, String)>) {
     let mut check = |law: &'static str, check: &dyn Fn()| {
         if broken.iter().all(|(other, _)| *other != law)
             && let Err(what) = caught(check)
@@ -368,6 +369,11 @@ fn nobody_who_is_protected_gives_way_but_to_an_operator() {
 #[test]
 fn every_invariant_holds_at_every_moment() {
     law(INVARIANTS);
+}
+
+#[test]
+fn planning_twice_changes_nothing() {
+    law(TWICE);
 }
 
 #[test]

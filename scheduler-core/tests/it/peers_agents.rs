@@ -193,3 +193,45 @@ fn lesson_23_an_undrain_takes_no_notice_back_and_starts_nothing_twice() {
     assert_eq!(round(&mut world).decisions.len(), 1);
     assert_eq!(orders(&world, node, job), vec![(2, Order::Run)]);
 }
+
+#[test]
+fn also_seen_old_members_of_a_gang_do_nothing_to_its_next_attempt() {
+    let mut world = World::new();
+    let nodes = ["n1", "n2", "n3"].map(|of| world.node(of, 1));
+    let mut asked = request(1);
+    asked.shape.nodes = 2;
+    let job = world.submit("bob", asked);
+    let place = |world: &mut World, on: [NodeId; 2]| {
+        assert_eq!(world.try_start(job, &[(on[0], &[0]), (on[1], &[0])], &[]), None);
+        let id = attempt(job, world.job(job).next_attempt.get() - 1);
+        for event in [RankEvent::Ready, RankEvent::Started] {
+            for (rank, node) in (0..).zip(on) {
+                say(world, node, id, rank, event.clone());
+            }
+        }
+        id
+    };
+    let first = place(&mut world, [nodes[0], nodes[1]]);
+    // n2 restarts: its member is gone, and so the whole gang; that on n1 leaves.
+    world.wait(Span::from_mins(1));
+    let facts = crate::world::facts("n2", "boot-2", 1);
+    world.must(Actor::Agent(nodes[1]), Command::NodeFacts { node: nodes[1], facts });
+    say(&mut world, nodes[0], first, 0, ended(Exit::Signal(9), EndedBy::Stop));
+    assert!(world.phase(job).is_waiting(), "a lost node is not its fault");
+    // The next attempt is on n2 and n3; n1 and n2 still say things of the first.
+    say(&mut world, nodes[0], first, 0, RankEvent::Freed);
+    let second = place(&mut world, [nodes[1], nodes[2]]);
+    let before = (world.attempt(second).clone(), world.job(job).clone());
+    world.wait(Span::from_secs(7));
+    for (node, rank) in [(nodes[0], 0), (nodes[1], 1), (nodes[1], 0)] {
+        for event in [RankEvent::Ready, ended(Exit::Code(1), EndedBy::Itself), RankEvent::Freed] {
+            say(&mut world, node, first, rank, event);
+        }
+    }
+    assert_eq!((world.attempt(second).clone(), world.job(job).clone()), before);
+}
+
+fn say(world: &mut World, node: NodeId, attempt: AttemptId, rank: u16, event: RankEvent) {
+    let reports = vec![Report { attempt, rank: Rank::new(rank), at: world.now, event }];
+    world.must(Actor::Agent(node), Command::Reports { node, reports });
+}

@@ -90,6 +90,9 @@ pub struct Story {
     by: Span,
 }
 
+/// A law of every plan that is looked at.
+pub const TWICE: &str = "planning twice changes nothing";
+
 /// Plants the mistake that `cargo xtask mutants` names, if this was built for it.
 pub fn plant() {
     #[cfg(feature = "mutants")]
@@ -390,6 +393,8 @@ impl Story {
             seen(&self.world.state, self.world.now, &made, &mut self.broken);
         }
         let count = made.decisions.len();
+        let is_full = count >= Plan::DECISIONS_MAX
+            || made.decisions.iter().filter(|start| !start.takes.is_empty()).count() >= Plan::TAKING_MAX;
         self.starts.extend(made.decisions.iter().cloned());
         match self.world.must(REPLICA, Command::Adopt(made)) {
             Outcome::Adopted { adopted, dropped } => {
@@ -397,7 +402,19 @@ impl Story {
             }
             other => panic!("a plan is answered with what was adopted, not {other:?}"),
         }
+        if self.seen.is_some() && !is_full {
+            self.plans_twice(&links);
+        }
         true
+    }
+
+    /// With a plan adopted whole and nothing else having happened there is nothing more to decide.
+    fn plans_twice(&mut self, links: &Links) {
+        let World { known, state, now, term, .. } = &mut self.world;
+        let again = planned(known, state, links, *now, *term);
+        if !again.is_empty() && self.broken.iter().all(|(law, _)| *law != TWICE) {
+            self.broken.push((TWICE, format!("at {now:?}: {again:?}")));
+        }
     }
 
     pub fn replay(&self) {
