@@ -1,4 +1,4 @@
-//! Lesson 25 of PEERS 3: users of other schedulers cannot tell minutes from hours, learn only after they submitted that a
+//! Lesson 25 of PEERS 3, and what is known before an edit of 16: users of other schedulers cannot tell minutes from hours, learn only after they submitted that a
 //! job can never fit, cannot try rules before they hold, and have no budgets over time.
 
 use scheduler_core::agent::RankEvent;
@@ -6,7 +6,7 @@ use scheduler_core::command::{Code, Command, Submit};
 use scheduler_core::future::{Likely, Question, Range, likely};
 use scheduler_core::id::JobId;
 use scheduler_core::plan::Links;
-use scheduler_core::report::{Change, Then, dry_run, what_if};
+use scheduler_core::report::{Change, Then, dry_run, edit, what_if};
 use scheduler_core::spec::Request;
 use scheduler_core::unit::{Share, Span};
 
@@ -117,4 +117,34 @@ fn lesson_25_a_budget_is_worth_time_not_a_number_of_gpus() {
          run 8d
          use a 0",
     );
+}
+
+#[test]
+fn lesson_16_a_cut_share_is_shown_before_it_holds_with_whom_it_exposes() {
+    let mut story = story::check(
+        "window 24h
+         budget a 50
+         budget b 50
+         node n1 4
+         submit old a 4 min=60m
+         run 30m
+         submit new b 4 min=60m
+         run 1m
+         new waits",
+    );
+    // a has used and set aside 4 GPU-hours of 48, less than the margin; of a share of 5 % that is most of it.
+    let shown = |story: &story::Story| {
+        let mut file = story.root();
+        file.children[0].share = Share::from_ppm(50_000).expect("a share");
+        let mut pools = edit(&story.world.state, &file, story.world.now).expect("it may be cut");
+        let pool = pools.pop().expect("there is one");
+        let named = |id| scheduler_core::budget::path(&story.world.state, id).len() == 2;
+        assert!(pool.shifts.iter().all(|shift| shift.may && named(shift.from) && shift.from < shift.to));
+        let shifts = pool.shifts.iter().map(|shift| (shift.attempts, shift.gpus, shift.waiting));
+        (pool.protected_gpus, shifts.collect::<Vec<_>>())
+    };
+    assert_eq!(shown(&story), (4, vec![]), "who is protected stays so, whatever the edit");
+    story.tell("run 31m\nold runs\nnew waits");
+    assert_eq!(shown(&story), (0, vec![(1, 4, 1)]), "then it may be taken for the job that waits");
+    story.tell("share a 5\nrun 5m\nnew runs\nold waits\ntakes 1");
 }

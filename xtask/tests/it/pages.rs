@@ -23,6 +23,31 @@ fn every_xtask_command_shown_in_a_page_exists() {
     }
 }
 
+/// A name in a page that reads like a test's: several words.
+fn is_name_of_a_test(word: &str) -> bool {
+    let is_of_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    word.bytes().all(is_of_name) && word.matches('_').count() > 3
+}
+
+#[test]
+fn every_test_that_a_page_or_a_planted_mistake_names_exists() {
+    let texts = repository_texts().expect("the repository can be read");
+    let is_there = |name: &str| {
+        let head = format!("fn {name}(");
+        texts.iter().any(|text| text.path.ends_with(".rs") && text.text.contains(&head))
+    };
+    let page = texts.iter().find(|text| text.path == "docs/evidence.md").expect("it is kept there");
+    let named: Vec<&str> =
+        page.text.split('`').skip(1).step_by(2).filter(|word| is_name_of_a_test(word)).collect();
+    assert!(named.len() > 60, "{} tests are named", named.len());
+    let missing: Vec<&&str> = named.iter().filter(|name| !is_there(name)).collect();
+    assert!(missing.is_empty(), "no such tests: {missing:?}");
+    for planted in xtask::commands::PLANTED {
+        let name = planted.law.rsplit("::").next().unwrap();
+        assert!(is_there(name), "{}: no test {name}", planted.mutant);
+    }
+}
+
 #[test]
 fn an_unknown_command_fails_and_lists_those_there_are() {
     let output = Command::new(env!("CARGO_BIN_EXE_xtask")).arg("frobnicate").output().unwrap();

@@ -61,9 +61,11 @@ impl Story {
         let Some(started) = attempt.started_at else {
             return self.begin(id, attempt, manner);
         };
-        if manner.lasts.is_some_and(|lasts| started.plus(left(manner, lasts)) <= now) {
+        let over = manner.lasts.map(|lasts| started.plus(left(manner, lasts)));
+        if let Some(over) = over.filter(|over| *over <= now) {
+            // Of a node that nothing was heard of it is told late.
             let exit = RankEvent::Exited { exit: Exit::Code(0), by: EndedBy::Itself, saved_at: None };
-            return self.all_say(id, attempt, &exit);
+            return self.all_say_at(id, attempt, &exit, over);
         }
         let last = attempt.saved_at.unwrap_or(started);
         if manner.saves.is_some_and(|every| last.plus(every) <= now) && started < now && last < now {
@@ -120,9 +122,13 @@ impl Story {
     }
 
     fn all_say(&mut self, attempt: AttemptId, of: &Attempt, event: &RankEvent) {
+        self.all_say_at(attempt, of, event, self.world.now);
+    }
+
+    fn all_say_at(&mut self, attempt: AttemptId, of: &Attempt, event: &RankEvent, at: Timestamp) {
         let ranks: Vec<(NodeId, Rank)> = of.placements.iter().map(|p| (p.node, p.rank)).collect();
         for (node, rank) in ranks.into_iter().filter(|(node, _)| !self.lost.contains(node)) {
-            let reports = vec![Report { attempt, rank, at: self.world.now, event: event.clone() }];
+            let reports = vec![Report { attempt, rank, at, event: event.clone() }];
             self.world.must(Actor::Agent(node), Command::Reports { node, reports });
         }
     }

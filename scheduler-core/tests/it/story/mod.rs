@@ -242,7 +242,8 @@ impl Story {
         self.world.must(person("ada"), Command::SetPool(SetPool { pool: name(of), clusters, weights }));
     }
 
-    fn edit(&mut self, reason: &str) {
+    /// The tree as it stands in the story.
+    pub fn root(&self) -> TreeNode {
         let leaf = |text: &str, percent: u32| TreeNode {
             pools: Default::default(),
             name: name(text),
@@ -262,8 +263,12 @@ impl Story {
             }
             at.children.push(leaf(own, *percent));
         }
-        let edit =
-            ApplyBudgets { root, base: self.world.state.meta.tree, reason: String::from(reason), at: None };
+        root
+    }
+
+    fn edit(&mut self, reason: &str) {
+        let (root, base) = (self.root(), self.world.state.meta.tree);
+        let edit = ApplyBudgets { root, base, reason: String::from(reason), at: None };
         self.world.must(person("ada"), Command::ApplyBudgets(edit));
     }
 
