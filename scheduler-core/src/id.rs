@@ -1,6 +1,7 @@
 //! Names of things: numbers from the log, names that people chose, hashes of content.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -153,9 +154,10 @@ pub enum Error {
     Label,
 }
 
-/// A short name: a level of a budget path, a node, a pool, a principal: `[a-z0-9][a-z0-9-]{0,31}`.
+/// A short name: a level of a budget path, a node, a pool, a principal: `[a-z0-9][a-z0-9-]{0,31}`. A copy of it is one
+/// pointer, as with every text that records share: records are copied as they change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(String);
+pub struct Name(Arc<str>);
 
 impl Name {
     /// Checks and takes a name.
@@ -167,7 +169,7 @@ impl Name {
         let is_word = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
         let fits = !bytes.is_empty() && bytes.len() <= 32 && is_word(&bytes[0]);
         if fits && bytes.iter().all(|b| is_word(b) || *b == b'-') {
-            Ok(Self(String::from(text)))
+            Ok(Self(Arc::from(text)))
         } else {
             Err(Error::Name(text.chars().filter(|c| !c.is_control()).take(64).collect()))
         }
@@ -188,7 +190,7 @@ impl fmt::Display for Name {
 
 /// A text for people (a job's name, a reason's subject): 1 to 128 bytes, no control characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Label(String);
+pub struct Label(Arc<str>);
 
 impl Label {
     /// Checks and takes a label.
@@ -199,7 +201,7 @@ impl Label {
         if text.is_empty() || text.len() > 128 || text.chars().any(char::is_control) {
             return Err(Error::Label);
         }
-        Ok(Self(String::from(text)))
+        Ok(Self(Arc::from(text)))
     }
 
     /// Returns the text.
@@ -217,7 +219,7 @@ impl fmt::Display for Label {
 
 /// A GPU's identity as its driver gives it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GpuUuid(String);
+pub struct GpuUuid(Arc<str>);
 
 impl GpuUuid {
     /// Checks and takes a UUID: 1 to 80 of letters, digits and `-`.
@@ -225,7 +227,7 @@ impl GpuUuid {
     pub fn new(text: &str) -> Option<Self> {
         let fits = !text.is_empty() && text.len() <= 80;
         let is_plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        (fits && is_plain).then(|| Self(String::from(text)))
+        (fits && is_plain).then(|| Self(Arc::from(text)))
     }
 
     /// Returns the text.

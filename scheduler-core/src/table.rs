@@ -1,7 +1,7 @@
 //! An ordered map that is cheap to clone and knows its digest.
 //!
 //! ```text
-//!  Table ──> Arc<[Arc<Group>, …]> ──> [Arc<Chunk>, …] ──> [(K, V), …]   each level in key order, at most 64 x 32 x …
+//!  Table ──> Arc<[Arc<Group>, …]> ──> [(last K, Arc<Chunk>), …] ──> [(K, V), …]   each level in key order, at most 64 x 32 x …
 //! ```
 //!
 //! Cloning copies one pointer; a write copies the top level, one group's pointers and one chunk's records, if someone
@@ -22,7 +22,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::{Bound, RangeBounds};
 
-use chunk::{At, CHUNK_MAX, Chunk, GROUP_MAX, Group, Keyed, Spine};
+use chunk::{At, Branch, CHUNK_MAX, Chunk, GROUP_MAX, Group, Spine};
 pub use digest::digest_of;
 pub use store::{Boxed, Inline, Store};
 
@@ -54,7 +54,7 @@ impl<K, V, S: Store<V>> Default for Table<K, V, S> {
 
 impl<K, V, S: Store<V>> Table<K, V, S> {
     fn chunks(&self) -> impl DoubleEndedIterator<Item = &Arc<Chunk<K, S::Cell>>> {
-        self.spine.iter().flat_map(|group| &group.items)
+        self.spine.iter().flat_map(|group| &group.items).map(|branch| &branch.chunk)
     }
 }
 
@@ -118,14 +118,12 @@ impl<K: Ord, V, S: Store<V>> Table<K, V, S> {
     {
         let first = match range.start_bound() {
             Bound::Unbounded => At { group: 0, chunk: 0 },
-            Bound::Included(key) | Bound::Excluded(key) => {
-                self.seek(|chunk| chunk.last_key().is_some_and(|k| k < key))
-            }
+            Bound::Included(key) | Bound::Excluded(key) => self.seek(|last| last < key),
         };
         let start = range.clone();
         let here = self.spine.get(first.group).map_or(&[][..], |group| &group.items[first.chunk..]);
         let later = self.spine.iter().skip(first.group + 1).flat_map(|group| &group.items);
-        let records = here.iter().chain(later).flat_map(|chunk| chunk.items.iter());
+        let records = here.iter().chain(later).flat_map(|branch| branch.chunk.items.iter());
         records
             .skip_while(move |(k, _)| match start.start_bound() {
                 Bound::Unbounded => false,
@@ -143,43 +141,45 @@ impl<K: Ord, V, S: Store<V>> Table<K, V, S> {
     /// Returns the first record.
     #[must_use]
     pub fn first(&self) -> Option<(&K, &V)> {
-        let (key, value) = self.spine.first()?.items.first()?.items.first()?;
+        let (key, value) = self.spine.first()?.items.first()?.chunk.items.first()?;
         Some((key, S::value(value)))
     }
 
     /// Returns the last record.
     #[must_use]
     pub fn last(&self) -> Option<(&K, &V)> {
-        let (key, value) = self.spine.last()?.items.last()?.items.last()?;
+        let (key, value) = self.spine.last()?.items.last()?.chunk.items.last()?;
         Some((key, S::value(value)))
     }
 
     /// Returns the last record whose key is not above `key`.
     pub fn at_or_before(&self, key: &K) -> Option<(&K, &V)> {
-        let above = self.seek(|chunk| chunk.first_key().is_some_and(|k| k <= key));
-        let records = &match above.chunk.checked_sub(1) {
-            Some(chunk) => self.chunk(At { chunk, ..above }),
-            None => self.spine[above.group.checked_sub(1)?].items.last()?,
-        }
-        .items;
-        let (found, value) = &records[records.partition_point(|(k, _)| k <= key).checked_sub(1)?];
+        let Some(at) = self.locate(key) else { return self.last() };
+        let records = &self.chunk(at).items;
+        let before = records.partition_point(|(k, _)| k <= key);
+        let records = match (before, at.chunk.checked_sub(1)) {
+            (0, Some(chunk)) => &self.chunk(At { chunk, ..at }).items,
+            (0, None) => &self.spine[at.group.checked_sub(1)?].items.last()?.chunk.items,
+            (before, _) => &records[..before],
+        };
+        let (found, value) = records.last()?;
         Some((found, S::value(value)))
     }
 
     /// Returns the first record whose key is above `key`.
     pub fn after(&self, key: &K) -> Option<(&K, &V)> {
-        let at = self.seek(|chunk| chunk.last_key().is_some_and(|k| k <= key));
-        let records = &self.spine.get(at.group)?.items[at.chunk].items;
+        let at = self.seek(|last| last <= key);
+        let records = &self.spine.get(at.group)?.items[at.chunk].chunk.items;
         let (found, value) = &records[records.partition_point(|(k, _)| k <= key)];
         Some((found, S::value(value)))
     }
 
-    /// Returns the place of the first chunk that isn't `before`, behind the last group if all are. Chunks that are
+    /// Returns the place of the first chunk whose last key isn't `before`, behind the last group if all are. Those that are
     /// come before those that aren't.
-    fn seek(&self, before: impl Fn(&Chunk<K, S::Cell>) -> bool) -> At {
-        let group = self.spine.partition_point(|group| group.items.last().is_some_and(|chunk| before(chunk)));
-        let chunk =
-            self.spine.get(group).map_or(0, |group| group.items.partition_point(|chunk| before(chunk)));
+    fn seek(&self, before: impl Fn(&K) -> bool) -> At {
+        let is_before = |branch: &Branch<K, S::Cell>| before(&branch.last);
+        let group = self.spine.partition_point(|group| group.items.last().is_some_and(is_before));
+        let chunk = self.spine.get(group).map_or(0, |group| group.items.partition_point(is_before));
         At { group, chunk }
     }
 
@@ -188,12 +188,12 @@ impl<K: Ord, V, S: Store<V>> Table<K, V, S> {
     where
         K: Borrow<Q>,
     {
-        let at = self.seek(|chunk| chunk.last_key().is_some_and(|k| k.borrow() < key));
+        let at = self.seek(|last| last.borrow() < key);
         (at.group < self.spine.len()).then_some(at)
     }
 
     fn chunk(&self, at: At) -> &Chunk<K, S::Cell> {
-        &self.spine[at.group].items[at.chunk]
+        &self.spine[at.group].items[at.chunk].chunk
     }
 }
 
@@ -210,8 +210,9 @@ impl<K: Ord, V, S: Store<V>> Table<K, V, S> {
         // Most commands leave most tables alone.
         let skip = if Arc::ptr_eq(&self.spine, &earlier.spine) { usize::MAX } else { 0 };
         let (mine, theirs) = chunk::unshared(self.spine.iter().skip(skip), earlier.spine.iter().skip(skip));
-        let chunks =
-            |groups: Vec<&'a Arc<Group<K, S::Cell>>>| groups.into_iter().flat_map(|group| &group.items);
+        let chunks = |groups: Vec<&'a Arc<Group<K, S::Cell>>>| {
+            groups.into_iter().flat_map(|group| &group.items).map(|branch| &branch.chunk)
+        };
         let (mine, theirs) = chunk::unshared(chunks(mine), chunks(theirs));
         let mut before = theirs.into_iter().flat_map(|chunk| &chunk.items).peekable();
         let records = mine.into_iter().flat_map(|chunk| chunk.items.iter());
@@ -227,15 +228,19 @@ impl<K: Ord + Clone, V, S: Store<V>> Table<K, V, S> {
     /// Puts a record at `key` and returns the one it replaces.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let Some(at) = self.locate(&key).or_else(|| self.last_chunk()) else {
-            let chunk = Chunk::new(alloc::vec![(key, S::keep(value))]);
-            self.spine_mut().push(Arc::new(Group::new(alloc::vec![Arc::new(chunk)])));
+            let first = Branch::of(alloc::vec![(key, S::keep(value))]);
+            self.spine_mut().push(Arc::new(Group::new(first.into_iter().collect())));
             self.len = 1;
             return None;
         };
-        let records = self.records_mut(at);
+        let Branch { last, chunk } = &mut self.group_mut(at.group)[at.chunk];
+        let records = Arc::make_mut(chunk).items_mut();
         match records.binary_search_by(|(k, _)| k.cmp(&key)) {
             Ok(found) => Some(S::take(core::mem::replace(&mut records[found].1, S::keep(value)))),
             Err(place) => {
+                if place == records.len() {
+                    *last = key.clone();
+                }
                 records.insert(place, (key, S::keep(value)));
                 self.len += 1;
                 self.split_if_full(at);
@@ -261,7 +266,12 @@ impl<K: Ord + Clone, V, S: Store<V>> Table<K, V, S> {
     {
         let at = self.locate(key)?;
         let place = self.chunk(at).items.binary_search_by(|(k, _)| k.borrow().cmp(key)).ok()?;
-        let (_, value) = self.records_mut(at).remove(place);
+        let Branch { last, chunk } = &mut self.group_mut(at.group)[at.chunk];
+        let records = Arc::make_mut(chunk).items_mut();
+        let (_, value) = records.remove(place);
+        if let Some((key, _)) = records.last().filter(|_| place == records.len()) {
+            *last = key.clone();
+        }
         self.len -= 1;
         self.join_if_sparse(at);
         Some(S::take(value))
@@ -278,28 +288,29 @@ impl<K: Ord + Clone, V, S: Store<V>> Table<K, V, S> {
         Arc::make_mut(&mut self.spine)
     }
 
-    fn group_mut(&mut self, group: usize) -> &mut Vec<Arc<Chunk<K, S::Cell>>> {
+    fn group_mut(&mut self, group: usize) -> &mut Vec<Branch<K, S::Cell>> {
         Arc::make_mut(&mut self.spine_mut()[group]).items_mut()
     }
 
     fn records_mut(&mut self, at: At) -> &mut Vec<(K, S::Cell)> {
-        Arc::make_mut(&mut self.group_mut(at.group)[at.chunk]).items_mut()
+        Arc::make_mut(&mut self.group_mut(at.group)[at.chunk].chunk).items_mut()
     }
 
     /// Joins a chunk that is nearly empty with its lower neighbour, and a group likewise, so that a table that shrank
     /// has a short spine.
     fn join_if_sparse(&mut self, at: At) {
         let group = &self.spine[at.group].items;
-        let len = group[at.chunk].items.len();
+        let len = group[at.chunk].chunk.items.len();
         let lower = at.chunk.checked_sub(1).map(|chunk| At { chunk, ..at });
         if len == 0 {
             self.group_mut(at.group).remove(at.chunk);
         } else if len <= CHUNK_MAX / 4
             && let Some(lower) = lower
-            && group[lower.chunk].items.len() + len <= CHUNK_MAX / 4 * 3
+            && group[lower.chunk].chunk.items.len() + len <= CHUNK_MAX / 4 * 3
         {
-            let chunk = self.group_mut(at.group).remove(at.chunk);
+            let Branch { last, chunk } = self.group_mut(at.group).remove(at.chunk);
             self.records_mut(lower).extend(chunk.items.iter().cloned());
+            self.group_mut(lower.group)[lower.chunk].last = last;
         } else {
             return;
         }
@@ -327,9 +338,16 @@ impl<K: Ord + Clone, V, S: Store<V>> Table<K, V, S> {
         }
         let is_last_group = at.group + 1 == self.spine.len();
         let is_last = is_last_group && at.chunk + 1 == self.spine[at.group].items.len();
-        let upper = self.records_mut(at).split_off(if is_last { CHUNK_MAX } else { CHUNK_MAX / 2 });
+        let Branch { last, chunk } = &mut self.group_mut(at.group)[at.chunk];
+        let records = Arc::make_mut(chunk).items_mut();
+        let upper = records.split_off(if is_last { CHUNK_MAX } else { CHUNK_MAX / 2 });
+        if let Some((key, _)) = records.last() {
+            *last = key.clone();
+        }
         let group = self.group_mut(at.group);
-        group.insert(at.chunk + 1, Arc::new(Chunk::new(upper)));
+        if let Some(branch) = Branch::of(upper) {
+            group.insert(at.chunk + 1, branch);
+        }
         if group.len() > GROUP_MAX {
             let upper = group.split_off(if is_last { GROUP_MAX } else { GROUP_MAX / 2 });
             self.spine_mut().insert(at.group + 1, Arc::new(Group::new(upper)));

@@ -170,8 +170,14 @@ impl Contacts {
 
     /// Returns the nodes that may get new work.
     pub(super) fn live(&self, state: &State, now: Timestamp) -> Links {
+        // Both are in order: nobody is looked up.
+        let mut heard = self.heard.iter().peekable();
         let known = self.links.iter().filter(|(_, link)| link.is_known).map(|(node, _)| *node);
-        Links::new(known.filter(|node| !self.is_silent(*node, state, now)).collect())
+        Links::new(known.filter(|node| {
+            while heard.next_if(|(id, _)| *id < node).is_some() {}
+            let last = heard.peek().filter(|(id, _)| *id == node).map_or(self.since, |(_, at)| **at);
+            now.since(last) < state.meta.settings.silent_after
+        }))
     }
 
     /// Returns when silence has to be looked at again; none while no node is expected to be heard of.

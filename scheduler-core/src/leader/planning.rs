@@ -1,6 +1,6 @@
 //! When to plan: after a change that could let somebody start, 10 ms after the first one, one plan at a time.
 
-use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use super::Ticket;
 use super::facts::RETRY;
@@ -36,8 +36,8 @@ struct Inputs {
     /// Who leaves: their GPUs come free.
     leaving: u64,
     /// Where orders arrive, on closed nodes too: who has a part there may give way.
-    linked: BTreeSet<NodeId>,
-    open: BTreeSet<NodeId>,
+    linked: Vec<NodeId>,
+    open: Vec<NodeId>,
     is_safe: bool,
 }
 
@@ -72,14 +72,16 @@ fn next_look(state: &State, planned_at: Timestamp, now: Timestamp) -> Option<Tim
     if state.line.is_empty() {
         return next_opening(state, now);
     }
-    let ends = state.attempts.values().filter(|attempt| lives(attempt)).filter_map(Attempt::protected_until);
-    let is_interruptible =
-        |attempt: &Attempt| lives(attempt) && attempt.tier == Tier::Funded && !attempt.is_protected(now);
+    let (mut next_end, mut has_interruptible) = (None::<Timestamp>, false);
+    for attempt in state.attempts.values().filter(|attempt| lives(attempt)) {
+        match attempt.protected_until().filter(|until| now < *until) {
+            Some(until) => next_end = Some(next_end.map_or(until, |next| next.min(until))),
+            None => has_interruptible |= attempt.tier == Tier::Funded && !attempt.is_protected(now),
+        }
+    }
     // Whoever becomes first gets a date, also while everything is protected.
-    let may_move = has_waiting(state, Tier::Funded)
-        && (state.meta.settings.dates || state.attempts.values().any(is_interruptible));
+    let may_move = (state.meta.settings.dates || has_interruptible) && has_waiting(state, Tier::Funded);
     let recheck = may_move.then(|| planned_at.plus(state.meta.settings.recheck));
-    let next_end = ends.filter(|until| now < *until).min();
     let next_date = state.dates.values().map(|date| date.promise.at).filter(|at| now < *at).min();
     [next_opening(state, now), next_end, next_date, recheck].into_iter().flatten().min()
 }
@@ -159,8 +161,14 @@ impl Planning {
             return None;
         }
         self.due = None;
+        let links = self.asks(state, now, live);
         // Each change is followed by this, so the end of a new backoff or protection is known in time.
         self.look_at = next_look(state, self.planned_at, now);
+        links
+    }
+
+    /// Returns the links to plan with, if another plan than the last one may come of them.
+    fn asks(&mut self, state: &State, now: Timestamp, live: impl FnOnce() -> Links) -> Option<Links> {
         if state.line.is_empty() {
             self.asked_at = None;
             return None;
@@ -179,7 +187,6 @@ impl Planning {
         }
         (self.seen, self.is_judged) = (Some(inputs), false);
         self.planned_at = now;
-        self.look_at = next_look(state, now, now);
         self.stage = Stage::Thinking(state.meta.index);
         Some(links)
     }

@@ -67,16 +67,15 @@ impl Curve {
     /// Returns the total up to `at`, rounded down between merged breakpoints.
     #[must_use]
     pub fn total(&self, at: Timestamp) -> u128 {
+        if let Some((&last, &base)) = self.points.last().filter(|(last, _)| **last <= at) {
+            return base + u128::from(self.rate) * u128::from(at.since(last).as_millis());
+        }
         let Some((&from, &base)) = self.points.at_or_before(&at) else {
             return self.points.first().map_or(0, |(_, &first)| first);
         };
+        let Some((&to, &next)) = self.points.after(&at) else { return base };
         let run = u128::from(at.since(from).as_millis());
-        match self.points.after(&at) {
-            None => base + u128::from(self.rate) * run,
-            Some((&to, &next)) => {
-                base + next.saturating_sub(base) * run / u128::from(to.since(from).as_millis())
-            }
-        }
+        base + next.saturating_sub(base) * run / u128::from(to.since(from).as_millis())
     }
 
     /// Returns what was added between two moments.
@@ -115,11 +114,13 @@ impl Curve {
     /// Where breakpoints were merged it isn't, and the line stays straight. Before the first it is if nothing was added
     /// by then; else breakpoints were dropped there, because nobody asks that far back.
     fn mark(&mut self, at: Timestamp, merged: Merged) {
-        let is_exact = match (self.points.at_or_before(&at), self.points.after(&at)) {
-            (None, None) | (Some(_), None) => true,
-            (None, Some((_, &first))) => first == 0,
-            (Some((&from, _)), Some((&to, _))) => !merged.hides_between(from, to),
-        };
+        let is_last = self.points.last().is_none_or(|(last, _)| *last <= at);
+        let is_exact = is_last
+            || match (self.points.at_or_before(&at), self.points.after(&at)) {
+                (_, None) => true,
+                (None, Some((_, &first))) => first == 0,
+                (Some((&from, _)), Some((&to, _))) => !merged.hides_between(from, to),
+            };
         if is_exact {
             let total = self.total(at);
             self.points.insert(at, total);
@@ -165,6 +166,9 @@ impl Curve {
 
     fn moments_after(&self, at: Timestamp) -> Vec<Timestamp> {
         let mut moments = Vec::new();
+        if self.points.last().is_none_or(|(last, _)| *last <= at) {
+            return moments;
+        }
         let mut last = at;
         while let Some((&next, _)) = self.points.after(&last) {
             moments.push(next);

@@ -18,14 +18,19 @@ const NEVER: Timestamp = Timestamp::from_millis(u64::MAX);
 pub(super) struct ByFit(BTreeSet<Key>);
 
 impl ByFit {
+    /// Returns these nodes, by their places.
+    pub(super) fn of(nodes: &[Spare<'_>]) -> Self {
+        Self(nodes.iter().enumerate().map(|(at, spare)| key(spare, at)).collect())
+    }
+
     /// Adds the node at a place.
     pub(super) fn insert(&mut self, spare: &Spare<'_>, at: usize) {
-        self.0.insert((spare.slots.len(), spare.protected_until, at));
+        self.0.insert(key(spare, at));
     }
 
     /// Takes the node at a place out, which has not changed since it came in.
     pub(super) fn remove(&mut self, spare: &Spare<'_>, at: usize) {
-        self.0.remove(&(spare.slots.len(), spare.protected_until, at));
+        self.0.remove(&key(spare, at));
     }
 
     /// Returns the places of nodes with at least so many idle GPUs, for a job whose protection ends at a moment.
@@ -33,6 +38,10 @@ impl ByFit {
         let none = self.0.range((usize::MAX, NEVER, usize::MAX)..);
         Walk { set: &self.0, ends, count: None, least: wanted, below: ends, above: Some(ends), group: none }
     }
+}
+
+fn key(spare: &Spare<'_>, at: usize) -> Key {
+    (spare.slots.len(), spare.protected_until, at)
 }
 
 /// Goes from group to group of nodes that are equally full and end at the same moment, the closest first; of two that are

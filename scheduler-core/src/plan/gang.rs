@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 use super::cover::{Part, Site};
 use super::idle::Found;
 use super::offers::{Look, Offer};
-use super::victims::{Rights, Victims};
 use crate::id::{AttemptId, JobId, NodeId};
 use crate::job::Job;
 use crate::lifecycle::phase;
@@ -30,7 +29,7 @@ pub(super) fn gang(
     };
     let mut able: BTreeSet<usize> = places.iter().copied().filter(is_able).collect();
     if !mutant::is(Mutant::NothingTrimmed) {
-        trim(&sites, nodes, (look.victims, look.rights), &mut taken, &mut able);
+        trim(&sites, nodes, look, &mut taken, &mut able);
     }
     // The fullest of those that hold it, so that emptier nodes stay useful for other whole-node jobs.
     let open = |at: usize| sites.get(&at).map_or_else(|| look.open(at), |s| s.open() + gained(s, &taken));
@@ -60,9 +59,9 @@ fn chosen(look: &mut Look<'_, '_>, places: &[usize], nodes: usize) -> Option<BTr
         let at = best.map(|(at, _)| *at)?;
         let offer = offers.remove(&at)?;
         taken.extend(&offer.takes);
-        for also in offer.takes.iter().flat_map(|victim| &victims.get(*victim).on) {
-            if offers.contains_key(&also.at) {
-                offers.extend(after(look.site(also.at), &taken).map(|offer| (also.at, offer)));
+        for (also, _) in offer.takes.iter().flat_map(|victim| victims.get(*victim).held(look.idle)) {
+            if offers.contains_key(&also) {
+                offers.extend(after(look.site(also), &taken).map(|offer| (also, offer)));
             }
         }
     }
@@ -84,15 +83,16 @@ fn after(mut site: Site, taken: &BTreeSet<usize>) -> Option<Offer> {
 fn trim(
     sites: &BTreeMap<usize, Site>,
     nodes: usize,
-    (victims, rights): (&Victims<'_>, &Rights),
+    look: &Look<'_, '_>,
     taken: &mut BTreeSet<usize>,
     able: &mut BTreeSet<usize>,
 ) {
+    let (victims, rights) = (look.victims, look.rights);
     let mut dearest: Vec<usize> = taken.iter().copied().collect();
     dearest
         .sort_by(|a, b| victims.get(*b).cost.cmp(&victims.get(*a).cost).then_with(|| rights.prefer(*b, *a)));
     for victim in dearest {
-        let on = victims.get(victim).on.iter().map(|held| held.at);
+        let on = victims.get(victim).held(look.idle).map(|(at, _)| at);
         let needs = |at: &usize| {
             able.contains(at) && sites.get(at).is_some_and(|site| !holds(site, taken, Some(victim)))
         };

@@ -1,5 +1,6 @@
 //! GPUs of a pool that are idle or come free, and where they are taken from first.
 
+use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -26,6 +27,8 @@ pub(super) type Found = Vec<(NodeId, Vec<Slot>)>;
 pub(super) struct Idle<'a> {
     /// In order of their ids.
     pub(super) nodes: Vec<Spare<'a>>,
+    /// Their ids, side by side: they are looked up all the time.
+    ids: Vec<NodeId>,
     by_fit: ByFit,
     total: usize,
     coming: usize,
@@ -47,9 +50,9 @@ pub(super) struct Spare<'a> {
     /// Counts the changes of what it has left.
     pub version: u32,
     /// Idle GPUs, in order.
-    pub slots: Vec<Slot>,
+    pub slots: Cow<'a, [Slot]>,
     /// GPUs of attempts that stop or have ended, as far as nobody was promised them.
-    pub coming: Vec<Slot>,
+    pub coming: Cow<'a, [Slot]>,
     /// Cores and memory that are with nobody now.
     pub now: Room,
     /// And that are, once all that leaves has left, and all that waits for it is there. A start that waits counts on
@@ -95,8 +98,9 @@ impl<'a> Idle<'a> {
     /// Returns what is idle or comes free in `pool` on nodes that take work at `now`.
     ///
     /// `known` is what follows from the same state.
-    pub(super) fn of(state: &'a State, known: &Known, pool: &Name, links: &Links, now: Timestamp) -> Self {
+    pub(super) fn of(state: &'a State, known: &'a Known, pool: &Name, links: &Links, now: Timestamp) -> Self {
         let mut idle = Self::empty();
+        idle.nodes.reserve(state.nodes.len());
         let mut reserved = reserve::in_pool(state, pool);
         for ((id, node), there) in state.nodes.iter().zip(known.nodes.values()) {
             if node.pool != *pool || shut(*id, node, links, now).is_some() {
@@ -105,6 +109,7 @@ impl<'a> Idle<'a> {
             let reserved = reserved.remove(id).unwrap_or_default();
             idle.push(Spare { reserved, ..Spare::of(state, there, links, (*id, node), now) });
         }
+        idle.by_fit = ByFit::of(&idle.nodes);
         idle.shut = reserved;
         idle
     }
@@ -113,6 +118,7 @@ impl<'a> Idle<'a> {
     pub(super) fn of_nodes(nodes: Vec<Spare<'a>>) -> Self {
         let mut idle = Self::empty();
         nodes.into_iter().for_each(|spare| idle.push(spare));
+        idle.by_fit = ByFit::of(&idle.nodes);
         idle
     }
 
@@ -120,6 +126,7 @@ impl<'a> Idle<'a> {
         let (by_fit, clusters, shut) = (ByFit::default(), BTreeSet::new(), BTreeMap::new());
         Self {
             nodes: Vec::new(),
+            ids: Vec::new(),
             by_fit,
             total: 0,
             coming: 0,
@@ -132,11 +139,13 @@ impl<'a> Idle<'a> {
 
     fn push(&mut self, spare: Spare<'a>) {
         self.has_topology |= !spare.node.topology.is_empty();
-        self.clusters.insert(&spare.node.cluster);
+        if self.nodes.last().is_none_or(|last| last.node.cluster != spare.node.cluster) {
+            self.clusters.insert(&spare.node.cluster);
+        }
         self.total += spare.slots.len();
         self.coming += spare.coming.len();
         self.roomier += usize::from(spare.gets_room());
-        self.by_fit.insert(&spare, self.nodes.len());
+        self.ids.push(spare.id);
         self.nodes.push(spare);
     }
 
@@ -156,7 +165,14 @@ impl<'a> Idle<'a> {
 
     /// Returns the place of a node among `nodes`, if it takes work.
     pub(super) fn position(&self, id: NodeId) -> Option<usize> {
-        self.nodes.binary_search_by_key(&id, |spare| spare.id).ok()
+        // Ids are given one after the other, and most nodes take work: it is there, or closed ones before it are missing.
+        let first = self.ids.first()?;
+        let furthest = size(id.get().checked_sub(first.get())?);
+        match self.ids.get(furthest) {
+            Some(here) if *here == id => Some(furthest),
+            Some(_) => self.ids[..furthest].binary_search(&id).ok(),
+            None => self.ids.binary_search(&id).ok(),
+        }
     }
 
     /// Whether anybody said where its nodes are.
@@ -224,8 +240,8 @@ impl<'a> Idle<'a> {
         for (id, slots) in on {
             self.change(*id, |spare| {
                 let waits = slots.iter().any(|slot| spare.coming.contains(slot));
-                spare.slots.retain(|slot| !slots.contains(slot));
-                spare.coming.retain(|slot| !slots.contains(slot));
+                spare.slots.to_mut().retain(|slot| !slots.contains(slot));
+                spare.coming.to_mut().retain(|slot| !slots.contains(slot));
                 let need = need(ask.shape, spare.node);
                 if let Some(over_by) = over_by {
                     spare.reserved.starts(need, over_by);
@@ -242,8 +258,9 @@ impl<'a> Idle<'a> {
     /// An attempt gives way: its GPUs on a node come free, and what else it has there.
     pub(super) fn gives_way(&mut self, id: NodeId, slots: &[Slot], gives: Need) {
         self.change(id, |spare| {
-            spare.coming.extend(slots);
-            spare.coming.sort_unstable();
+            let coming = spare.coming.to_mut();
+            coming.extend(slots);
+            coming.sort_unstable();
             spare.later = spare.later.more(gives);
         });
     }
@@ -265,17 +282,18 @@ impl<'a> Idle<'a> {
 impl<'a> Spare<'a> {
     fn of(
         state: &State,
-        there: &There,
+        there: &'a There,
         links: &Links,
         (id, node): (NodeId, &'a Node),
         now: Timestamp,
     ) -> Self {
-        let (mut coming, mut later) = (there.ended.clone(), there.later);
+        let (mut coming, mut later) = (Cow::Borrowed(there.ended.as_slice()), there.later);
         for stopping in &there.stopping {
             let Some((attempt, job)) = state.attempts.get(stopping).zip(state.jobs.get(&stopping.job)) else {
                 continue;
             };
             if is_heard(state, links, attempt) {
+                let coming = coming.to_mut();
                 coming.extend(held_by((id, node), (*stopping, attempt)));
                 coming.sort_unstable();
             } else {
@@ -288,7 +306,7 @@ impl<'a> Spare<'a> {
             id,
             node,
             version: 0,
-            slots: there.idle.clone(),
+            slots: Cow::Borrowed(&there.idle),
             coming,
             now: there.now,
             later,

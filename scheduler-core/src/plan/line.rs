@@ -448,23 +448,23 @@ impl<'a> Line<'a> {
 
 /// Whether any job of `tier` waits.
 pub(crate) fn has_waiting(state: &State, tier: Tier) -> bool {
-    !leaves(state, tier).is_empty()
+    leaves(state, tier).next().is_some()
 }
 
 /// Returns, for each budget with jobs of `tier` in line, the place before the first of them.
-fn leaves(state: &State, tier: Tier) -> Vec<InLine> {
-    let mut leaves = Vec::new();
+fn leaves(state: &State, tier: Tier) -> impl Iterator<Item = InLine> + '_ {
     let mut next = state.line.first().map(|(place, _)| place.budget);
-    while let Some(budget) = next {
-        let before = first_place(budget, tier);
-        let first =
-            state.line.after(&before).filter(|(place, _)| (place.budget, place.tier) == (budget, tier));
-        if first.is_some() {
-            leaves.push(before);
+    core::iter::from_fn(move || {
+        while let Some(budget) = next {
+            let before = first_place(budget, tier);
+            let first = state.line.after(&before).map(|(place, _)| (place.budget, place.tier));
+            next = state.line.after(&last_place(budget)).map(|(place, _)| place.budget);
+            if first == Some((budget, tier)) {
+                return Some(before);
+            }
         }
-        next = state.line.after(&last_place(budget)).map(|(place, _)| place.budget);
-    }
-    leaves
+        None
+    })
 }
 
 /// Returns a place before every job's: no job has the number zero.

@@ -1,6 +1,6 @@
 //! Which nodes the leader hears of.
 
-use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use crate::id::{AttemptId, NodeId};
 use crate::node::Contact;
@@ -12,14 +12,18 @@ use crate::unit::Timestamp;
 /// than the committed ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Links {
-    nodes: BTreeSet<NodeId>,
+    /// In order, each once.
+    nodes: Vec<NodeId>,
     saves: Table<AttemptId, Timestamp>,
 }
 
 impl Links {
     /// Makes the set from its nodes.
     #[must_use]
-    pub fn new(nodes: BTreeSet<NodeId>) -> Self {
+    pub fn new(nodes: impl IntoIterator<Item = NodeId>) -> Self {
+        let mut nodes: Vec<NodeId> = nodes.into_iter().collect();
+        nodes.sort_unstable();
+        nodes.dedup();
         Self { nodes, saves: Table::default() }
     }
 
@@ -27,13 +31,13 @@ impl Links {
     #[must_use]
     pub fn all_ready(state: &State) -> Self {
         let ready = state.nodes.iter().filter(|(_, node)| node.contact == Contact::Ready);
-        Self::new(ready.map(|(id, _)| *id).collect())
+        Self::new(ready.map(|(id, _)| *id))
     }
 
     /// Whether `node` has a live link.
     #[must_use]
     pub fn has(&self, node: NodeId) -> bool {
-        self.nodes.contains(&node)
+        self.nodes.binary_search(&node).is_ok()
     }
 
     /// Returns the nodes in order.
@@ -43,7 +47,9 @@ impl Links {
 
     /// Adds a node: what a question of the kind "and if it were back" does.
     pub fn add(&mut self, node: NodeId) {
-        self.nodes.insert(node);
+        if let Err(at) = self.nodes.binary_search(&node) {
+            self.nodes.insert(at, node);
+        }
     }
 
     /// Adds checkpoints that the ranks reported, by attempt.

@@ -8,8 +8,9 @@ use core::cmp::Ordering;
 
 use super::cover::{Part, Site};
 use super::idle::{Ask, Idle, size};
+use super::known::Has;
 use super::price::Cost;
-use super::victims::{Held, Rights, Victims};
+use super::victims::{Rights, Victims};
 use crate::lifecycle::need::need;
 
 /// The cheapest victims of one node.
@@ -85,7 +86,11 @@ impl Look<'_, '_> {
         if lacking == 0 {
             return Cost::default();
         }
-        let each = self.takeable(at).filter_map(|victim| self.held(victim, at)).map(|held| held.each);
+        let each = |victim: usize| {
+            let held = self.held(victim, at)?;
+            Some(self.victims.get(victim).cost.each(held.slots.len()))
+        };
+        let each = self.takeable(at).filter_map(each);
         each.min().unwrap_or_default().times(lacking)
     }
 
@@ -125,8 +130,8 @@ impl Look<'_, '_> {
     /// Whether an attempt has a GPU for this job on a node where it may be tried, or cores or memory that it lacks there.
     pub(super) fn helps(&self, victim: usize) -> bool {
         self.rights.may_take(victim)
-            && self.victims.get(victim).on.iter().any(|held| {
-                let spare = &self.idle.nodes[held.at];
+            && self.victims.get(victim).held(self.idle).any(|(at, held)| {
+                let spare = &self.idle.nodes[at];
                 let gives = || spare.matching(&held.slots, self.ask).next().is_some();
                 spare.admits(self.ask) && (gives() || !spare.later.holds(self.ask.shape, spare.node))
             })
@@ -136,8 +141,8 @@ impl Look<'_, '_> {
         self.victims.on(at).iter().copied().filter(|victim| self.rights.may_take(*victim))
     }
 
-    fn held(&self, victim: usize, at: usize) -> Option<&Held<'_>> {
-        self.victims.get(victim).on.iter().find(|held| held.at == at)
+    fn held(&self, victim: usize, at: usize) -> Option<&Has> {
+        self.victims.get(victim).held_on(self.idle.nodes[at].id)
     }
 
     fn order(&self, at: usize) -> Vec<usize> {

@@ -11,7 +11,7 @@ use super::gang::gang;
 use super::idle::{Ask, Found, size};
 use super::offers::{Look, Offer, Offers};
 use super::price::Cost;
-use super::victims::{Held, Rights, Victims};
+use super::victims::{Rights, Victim, Victims};
 use crate::decision::{Choice, Take};
 use crate::id::Name;
 
@@ -47,7 +47,7 @@ pub(super) fn among(look: &mut Look<'_, '_>, places: &[usize]) -> Option<Taking>
         (_, None, None) => fewest(look, places, nodes)?,
         (_, within, _) => together(look, places, nodes, within.unwrap_or(0))?,
     };
-    takes.retain(|victim| gives(&look.victims.get(*victim).on, &on));
+    takes.retain(|victim| gives(look.victims.get(*victim), &on));
     let choice = choice(look, &takes, lacked);
     Some(Taking { on, takes, choice })
 }
@@ -111,8 +111,8 @@ fn cheaper(look: &Look<'_, '_>, best: Option<(Cost, Gang)>, other: Option<Gang>)
 }
 
 /// Whether an attempt is on a node of a start; else it has no reason to leave.
-fn gives(of: &[Held], on: &Found) -> bool {
-    of.iter().any(|held| on.iter().any(|(node, _)| *node == held.node))
+fn gives(victim: &Victim<'_>, on: &Found) -> bool {
+    on.iter().any(|(node, _)| victim.held_on(*node).is_some())
 }
 
 /// One node: the cheapest, of equal ones the first.

@@ -16,7 +16,7 @@ use crate::decision::{Price, Right, UseOf};
 use crate::id::{AttemptId, BudgetId, Name, NodeId, Slot};
 use crate::job::{Attempt, Job};
 use crate::lifecycle::lane::Part;
-use crate::lifecycle::need::{Need, need};
+use crate::lifecycle::need::need;
 use crate::spec::{Tier, Turn};
 use crate::state::State;
 use crate::unit::Timestamp;
@@ -34,8 +34,8 @@ pub(super) struct Victim<'a> {
     pub cost: Cost,
     /// All its GPUs.
     pub gpus: u32,
-    /// Its GPUs that help somebody: on nodes that take work.
-    pub on: Vec<Held<'a>>,
+    /// What it has on each of its nodes; closed ones help nobody.
+    has: Cow<'a, [Has]>,
     /// Its leaf's, by number.
     group: usize,
 }
@@ -50,19 +50,6 @@ pub(super) struct Ahead<'a> {
     pub on: Vec<(NodeId, Vec<Slot>)>,
 }
 
-/// What an attempt has on one node.
-#[derive(Debug)]
-pub(super) struct Held<'a> {
-    pub node: NodeId,
-    /// The node's place among those that take work.
-    pub at: usize,
-    pub slots: Cow<'a, [Slot]>,
-    /// What it gives back with its GPUs.
-    pub gives: Need,
-    /// No GPU of it here costs less.
-    pub each: Cost,
-}
-
 /// The attempts of one leaf and tier.
 #[derive(Debug)]
 struct Group {
@@ -73,6 +60,40 @@ struct Group {
     members: Vec<usize>,
 }
 
+/// Those who have something on each node, by its place: one list for all nodes, and where each one's part begins.
+#[derive(Debug, Default)]
+struct OnNodes {
+    begins: Vec<usize>,
+    list: Vec<usize>,
+}
+
+impl OnNodes {
+    fn of(victims: &[Victim<'_>], idle: &Idle<'_>) -> Self {
+        let places = || {
+            victims
+                .iter()
+                .enumerate()
+                .flat_map(|(number, victim)| victim.held(idle).map(move |(at, _)| (at, number)))
+        };
+        let mut begins = vec![0; idle.nodes.len() + 1];
+        places().for_each(|(at, _)| begins[at + 1] += 1);
+        for at in 1..begins.len() {
+            begins[at] += begins[at - 1];
+        }
+        let mut list = vec![0; begins.last().copied().unwrap_or(0)];
+        let mut next = begins.clone();
+        for (at, number) in places() {
+            list[next[at]] = number;
+            next[at] += 1;
+        }
+        Self { begins, list }
+    }
+
+    fn at(&self, at: usize) -> &[usize] {
+        &self.list[self.begins[at]..self.begins[at + 1]]
+    }
+}
+
 /// All of a pool, in order of their ids.
 #[derive(Debug)]
 pub(super) struct Victims<'a> {
@@ -80,8 +101,7 @@ pub(super) struct Victims<'a> {
     is_taken: Vec<bool>,
     left: usize,
     groups: Vec<Group>,
-    /// Those with GPUs on each node, by its place.
-    on: Vec<Vec<usize>>,
+    on: OnNodes,
     /// Use of the free tier by leaf, which no decision of a plan changes as long as funded jobs are placed.
     free_use: BTreeMap<BudgetId, UseOf>,
 }
@@ -144,27 +164,28 @@ impl<'a> Victims<'a> {
         idle: &Idle<'a>,
         now: Timestamp,
     ) -> Self {
-        let on = vec![Vec::new(); idle.nodes.len()];
-        let (list, is_taken, groups) = (Vec::new(), Vec::new(), Vec::new());
-        let mut all = Self { list, is_taken, left: 0, groups, on, free_use: BTreeMap::new() };
+        let mut all = Self::none();
         let mut numbers: BTreeMap<(BudgetId, Tier), usize> = BTreeMap::new();
         // Who takes work hears, and most nodes do.
         let takes_work =
             |attempt: &Attempt| attempt.placements.iter().all(|p| idle.position(p.node).is_some());
-        for (id, attempt) in state.attempts.iter() {
-            if attempt.is_leaving() || attempt.is_protected(now) || attempt.pool != *pool {
+        // Known are those who do not leave, in the same order.
+        let stay = state.attempts.iter().filter(|(_, attempt)| !attempt.is_leaving());
+        for ((id, attempt), (of, has)) in stay.zip(&known.attempts) {
+            debug_assert_eq!(id, of, "what is known of attempts is of this state");
+            if attempt.is_protected(now) || attempt.pool != *pool {
                 continue;
             }
-            let (Some(has), Some(job)) = (known.attempts.get(id), state.jobs.get(&id.job)) else { continue };
+            let Some(job) = state.jobs.get(&id.job) else { continue };
             if !takes_work(attempt) && !is_heard(state, links, attempt) {
+                continue;
+            }
+            let has = Cow::Borrowed(has.as_slice());
+            if !has.iter().any(|has| idle.position(has.node).is_some()) {
                 continue;
             }
             let price = price(state, links, *id, (attempt, job), now);
             let cost = Cost::of(attempt.tier, job.terms.resumable, &price);
-            let on = helping(has, cost, idle);
-            if on.is_empty() {
-                continue;
-            }
             let gpus = attempt.placements.iter().map(|placement| placement.slots.len()).sum::<usize>();
             let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
             let group = *numbers.entry((attempt.budget, attempt.tier)).or_insert_with(|| {
@@ -173,39 +194,41 @@ impl<'a> Victims<'a> {
             });
             let attempt = Some(attempt);
             let (turn, is_lane) = (job.terms.turn, Part::of(&job.terms) == Part::Lane);
-            all.push(Victim { id: *id, attempt, turn, is_lane, price, cost, gpus, on, group });
+            all.push(Victim { id: *id, attempt, turn, is_lane, price, cost, gpus, has, group });
         }
+        all.on = OnNodes::of(&all.list, idle);
         all
     }
 
     /// Returns attempts that are out of the way by a date, as far as they have GPUs on nodes of `idle`.
     pub(super) fn by_date(list: Vec<Ahead<'a>>, idle: &Idle<'a>) -> Self {
-        let on = vec![Vec::new(); idle.nodes.len()];
         let group =
             Group { leaf: BudgetId::new(0), tier: Tier::Funded, path: Vec::new(), members: Vec::new() };
-        let (groups, free_use) = (vec![group], BTreeMap::new());
-        let mut all = Self { list: Vec::new(), is_taken: Vec::new(), left: 0, groups, on, free_use };
+        let mut all = Self { groups: vec![group], ..Self::none() };
         for Ahead { id, job, price, on } in list {
             let cost = Cost::of(job.terms.tier, job.terms.resumable, &price);
-            let held = on.into_iter().filter_map(|(node, slots)| {
+            let has = on.into_iter().filter_map(|(node, slots)| {
                 let at = idle.position(node)?;
-                let gives = need(&job.terms.shape, idle.nodes[at].node);
-                Some(Held { node, at, each: cost.each(slots.len()), slots: slots.into(), gives })
+                Some(Has { node, slots, gives: need(&job.terms.shape, idle.nodes[at].node) })
             });
-            let on: Vec<Held<'_>> = held.collect();
-            let gpus = on.iter().map(|held| held.slots.len()).sum::<usize>();
+            let has: Vec<Has> = has.collect();
+            let gpus = has.iter().map(|has| has.slots.len()).sum::<usize>();
             let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
             let turn = job.terms.turn;
-            all.push(Victim { id, attempt: None, turn, is_lane: false, price, cost, gpus, on, group: 0 });
+            let has = Cow::Owned(has);
+            all.push(Victim { id, attempt: None, turn, is_lane: false, price, cost, gpus, has, group: 0 });
         }
+        all.on = OnNodes::of(&all.list, idle);
         all
+    }
+
+    fn none() -> Self {
+        let (list, is_taken, groups) = (Vec::new(), Vec::new(), Vec::new());
+        Self { list, is_taken, left: 0, groups, on: OnNodes::default(), free_use: BTreeMap::new() }
     }
 
     fn push(&mut self, victim: Victim<'a>) {
         let number = self.list.len();
-        for held in &victim.on {
-            self.on[held.at].push(number);
-        }
         self.groups[victim.group].members.push(number);
         self.list.push(victim);
         self.is_taken.push(false);
@@ -221,9 +244,9 @@ impl<'a> Victims<'a> {
         &self.list[number]
     }
 
-    /// Returns those with GPUs on the node at a place.
+    /// Returns those with something on the node at a place.
     pub(super) fn on(&self, at: usize) -> &[usize] {
-        &self.on[at]
+        self.on.at(at)
     }
 
     /// Returns the numbers of all, those that were taken too.
@@ -298,7 +321,7 @@ impl<'a> Victims<'a> {
         let mut rights = Rights { groups, ..Rights::default() };
         rights.ranks = self.ranks(&rights);
         for (victim, rank) in self.list.iter().zip(&mut rights.ranks) {
-            if !victim.on.iter().any(|held| nodes.contains(&held.node)) {
+            if !victim.has.iter().any(|has| nodes.contains(&has.node)) {
                 *rank = None;
             }
         }
@@ -323,7 +346,7 @@ impl<'a> Victims<'a> {
     fn with_room(&self, mut rights: Rights, idle: &Idle<'_>) -> Rights {
         let mut could_have: Vec<usize> = idle.nodes.iter().map(super::idle::Spare::open).collect();
         for (victim, _) in self.list.iter().zip(&rights.ranks).filter(|(_, rank)| rank.is_some()) {
-            victim.on.iter().for_each(|held| could_have[held.at] += held.slots.len());
+            victim.held(idle).for_each(|(at, has)| could_have[at] += has.slots.len());
         }
         rights.could_have = could_have;
         rights
@@ -354,14 +377,24 @@ impl<'a> Victims<'a> {
         for number in takes {
             self.is_taken[*number] = true;
             self.left -= 1;
-            for held in &self.list[*number].on {
-                idle.gives_way(held.node, &held.slots, held.gives);
+            for has in self.list[*number].has.iter() {
+                idle.gives_way(has.node, &has.slots, has.gives);
             }
         }
     }
 }
 
 impl Victim<'_> {
+    /// Returns what it has on nodes that take work, each with its place among them.
+    pub(super) fn held(&self, idle: &Idle<'_>) -> impl Iterator<Item = (usize, &Has)> {
+        self.has.iter().filter_map(|has| Some((idle.position(has.node)?, has)))
+    }
+
+    /// Returns what it has on one node.
+    pub(super) fn held_on(&self, node: NodeId) -> Option<&Has> {
+        self.has.iter().find(|has| has.node == node)
+    }
+
     /// Returns by which right it gives way, if its budget does by one: of the taker's own with a later turn alone; and
     /// the jobs of the short lane leave one another alone.
     fn gives(&self, of_budget: Option<Right>, lane: Option<Right>, turn: Turn) -> Option<Right> {
@@ -384,14 +417,4 @@ impl Group {
         path.reverse();
         Self { leaf, tier, path, members: Vec::new() }
     }
-}
-
-/// Returns what an attempt has on nodes that take work.
-fn helping<'a>(has: &'a [Has], cost: Cost, idle: &Idle<'_>) -> Vec<Held<'a>> {
-    let here = has.iter().filter_map(|has| {
-        let at = idle.position(has.node)?;
-        let slots = Cow::Borrowed(has.slots.as_slice());
-        Some(Held { node: has.node, at, each: cost.each(slots.len()), slots, gives: has.gives })
-    });
-    here.collect()
 }

@@ -23,8 +23,15 @@ pub(super) struct Summed<T> {
 
 /// Some records: keys, and what is kept of their values.
 pub(super) type Chunk<K, C> = Summed<(K, C)>;
+/// A chunk, with its last key beside it: whoever looks for a key goes from chunk to chunk without a look into them.
+#[derive(Debug)]
+pub(super) struct Branch<K, C> {
+    pub(super) last: K,
+    pub(super) chunk: Arc<Chunk<K, C>>,
+}
+
 /// Some chunks.
-pub(super) type Group<K, C> = Summed<Arc<Chunk<K, C>>>;
+pub(super) type Group<K, C> = Summed<Branch<K, C>>;
 /// All of them.
 pub(super) type Spine<K, C> = Vec<Arc<Group<K, C>>>;
 
@@ -33,6 +40,20 @@ pub(super) type Spine<K, C> = Vec<Arc<Group<K, C>>>;
 pub(super) struct At {
     pub(super) group: usize,
     pub(super) chunk: usize,
+}
+
+impl<K: Clone, C> Branch<K, C> {
+    /// Makes a chunk of records; none if there are none.
+    pub(super) fn of(records: Vec<(K, C)>) -> Option<Self> {
+        let last = records.last()?.0.clone();
+        Some(Self { last, chunk: Arc::new(Chunk::new(records)) })
+    }
+}
+
+impl<K: Clone, C> Clone for Branch<K, C> {
+    fn clone(&self) -> Self {
+        Self { last: self.last.clone(), chunk: Arc::clone(&self.chunk) }
+    }
 }
 
 impl<T> Summed<T> {
@@ -67,7 +88,7 @@ impl<T: Clone> Clone for Summed<T> {
 impl<K: Hash, C> Group<K, C> {
     /// Returns the sum of its records' hashes.
     pub(super) fn sum<V: Hash, S: Store<V, Cell = C>>(&self) -> u64 {
-        self.sum_of(|chunk| chunk.sum_of(|(key, cell)| digest_of(&Hashed(key, S::value(cell)))))
+        self.sum_of(|branch| branch.chunk.sum_of(|(key, cell)| digest_of(&Hashed(key, S::value(cell)))))
     }
 }
 
@@ -94,11 +115,11 @@ impl<K: Ord, C> Keyed for Group<K, C> {
     type Key = K;
 
     fn first_key(&self) -> Option<&K> {
-        self.items.first().and_then(|chunk| chunk.first_key())
+        self.items.first().and_then(|branch| branch.chunk.first_key())
     }
 
     fn last_key(&self) -> Option<&K> {
-        self.items.last().and_then(|chunk| chunk.last_key())
+        self.items.last().map(|branch| &branch.last)
     }
 }
 

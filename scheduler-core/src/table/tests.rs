@@ -62,6 +62,9 @@ fn same<S: Store<u32>>(table: &Table<u16, u32, S>, model: &BTreeMap<u16, u32>) {
     assert!(table.iter().rev().eq(model.iter().rev()));
     assert_eq!(table.first(), model.first_key_value());
     assert_eq!(table.last(), model.last_key_value());
+    for branch in table.spine.iter().flat_map(|group| &group.items) {
+        assert_eq!(Some(branch.last), branch.chunk.items.last().map(|(key, _)| *key));
+    }
     for k in (0..620).step_by(7) {
         assert_eq!(table.get(&k), model.get(&k));
         assert_eq!(table.at_or_before(&k), model.range(..=k).next_back());
@@ -102,6 +105,28 @@ proptest! {
     fn digest_depends_on_the_records_alone(ops in history()) {
         prop_assert_eq!(digest_of_its_records::<Inline>(&ops), digest_of_its_records::<Boxed>(&ops));
     }
+}
+
+/// Groups are long: their ends are met only in a table of thousands.
+#[test]
+fn neighbours_are_found_over_the_ends_of_groups() {
+    let mut table: Table<u16, u32> = (0..20_000).step_by(4).map(|k| (k, u32::from(k))).collect();
+    let mut model: BTreeMap<u16, u32> = table.iter().map(|(k, v)| (*k, *v)).collect();
+    assert!(table.spine.len() > 2);
+    // The last of each chunk goes, and what comes between.
+    let ends: Vec<u16> = table.chunks().filter_map(|chunk| chunk.items.last().map(|(k, _)| *k)).collect();
+    for (end, at) in ends.iter().zip(0_u32..) {
+        assert_eq!(table.remove(end), model.remove(end));
+        if at % 3 == 0 {
+            assert_eq!(table.insert(end + 1, at), model.insert(end + 1, at));
+        }
+    }
+    for k in 0..20_010 {
+        assert_eq!(table.get(&k), model.get(&k));
+        assert_eq!(table.at_or_before(&k), model.range(..=k).next_back());
+        assert_eq!(table.after(&k), model.range(k + 1..).next());
+    }
+    same(&table, &model);
 }
 
 fn is_a_map<S: Store<u32>>(ops: &[Op]) {

@@ -76,7 +76,7 @@ impl Shared {
             return Links::all_ready(state);
         }
         let lately = lately(state);
-        Links::new(state.nodes.keys().copied().filter(|node| self.links.is_heard(*node, lately)).collect())
+        Links::new(state.nodes.keys().copied().filter(|node| self.links.is_heard(*node, lately)))
     }
 }
 
