@@ -6,7 +6,7 @@ use super::words;
 use crate::form::duration;
 use crate::form::gpu_time;
 use crate::form::table::Table;
-use crate::form::text::{cut, plain};
+use crate::form::text::{cut, plain, wrap};
 use crate::shell::Look;
 
 /// Renders the line.
@@ -36,7 +36,7 @@ pub fn queue(view: &QueueView, look: &Look) -> String {
         out.push_str(&format!("and {} more: --top N shows more of them\n", view.left_out));
     }
     let notes: Vec<String> = over(&view.rows).into_iter().chain(note(&view.rows)).collect();
-    let notes: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
+    let notes: String = notes.iter().map(|note| told(note)).collect();
     if !notes.is_empty() {
         out.push_str(&format!("\n{notes}"));
     }
@@ -60,6 +60,16 @@ fn over(rows: &[QueueRow]) -> Vec<String> {
 
 /// Columns of a terminal that no screen goes beyond.
 const COLUMNS: usize = 100;
+
+/// Returns a note in lines that fit; what is one word and does not is cut.
+fn told(note: &str) -> String {
+    let width = COLUMNS - NOTE.len();
+    let lines = wrap(note, width).into_iter().map(|line| cut(&line, width)).enumerate();
+    lines.map(|(at, line)| format!("{:<6}{line}\n", if at == 0 { NOTE } else { "" })).collect()
+}
+
+/// How a note begins.
+const NOTE: &str = "note: ";
 
 /// How wide name, budget, use and reason may be: tried in order until the table fits.
 const WIDTHS: [[usize; 4]; 5] =

@@ -36,3 +36,23 @@ note: * back has 3 GPUs, more than its burst limit of 2.99, 299 % of its share
     let text = queue::queue(&view, &look());
     assert!(!text.contains("burst") && !text.contains("note"), "{text}");
 }
+
+#[test]
+fn a_long_note_fits_the_terminal() {
+    let path = ["language", "posttraining-and-evaluation", "reasoning-with-long-contexts"].join("/");
+    for path in [path.clone(), format!("{path}/{}", "deep/".repeat(30))] {
+        let said = format!("{path} has 1,000 GPUs, more than its burst limit of 299.99, 299 % of its share");
+        let back = row(1, 8, "eval", "back", 4, vec![usage("back", 10_000, 300)], "waiting.burst");
+        let view = QueueView {
+            schema: "queue/v1".into(),
+            as_of: as_of(),
+            rows: vec![QueueRow { over_burst: said, ..back }],
+            ..QueueView::default()
+        };
+        let text = queue::queue(&view, &look());
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        let note: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("note: ")).collect();
+        assert!(note.len() > 1 && note[1..].iter().all(|line| line.starts_with("      ")), "{text}");
+        assert!(text.ends_with("299 % of its share\n"), "{text}");
+    }
+}

@@ -66,7 +66,12 @@ fn a_date_ends_when_no_other_node_can_be_counted_on_and_there_is_a_new_one_when_
     story.tell(&format!("run 1h\nlose {other}\nrun 1m\nnew waits"));
     assert!(story.world.state.dates.is_empty(), "nobody knows when the gang can leave");
     // Its protection is over, and it runs on: nobody can tell all of it to leave.
-    story.tell(&format!("quiet 3h\nnew waits\nback {other}\nrun 10m\nnew runs\ntakes 1"));
+    story.tell("quiet 3h\nnew waits");
+    let links = Links::all_ready(&story.world.state);
+    let found = explain::job(&story.world.state, &links, story.id("new"), story.world.now).expect("it waits");
+    let reason = &found.reasons[0];
+    assert_eq!((reason.token.as_str(), reason.who.as_str()), ("waiting.capacity", "operator"), "{reason:?}");
+    story.tell(&format!("back {other}\nrun 10m\nnew runs\ntakes 1"));
     story.replay();
 }
 
