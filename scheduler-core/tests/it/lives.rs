@@ -4,6 +4,7 @@
 //!
 //! `BURSAR_LIVES=1000..3000` names seeds to live instead.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -24,7 +25,7 @@ use crate::story::{Story, is_planted};
 /// Lives of CI.
 const LIVES: Range<u64> = 0..24;
 /// Lives in which a law was broken once.
-const KEPT: &[u64] = &[];
+const KEPT: &[u64] = &[3038];
 const LINES: u64 = 30;
 /// What a GPU counts in a pool of several clusters, in thousandths.
 const WEIGHTS: &[&str] = &["", "h100:2000", "h100:350", "h100:1500"];
@@ -315,9 +316,12 @@ fn turns(story: &Story) {
     for (id, attempt) in story.world.state.attempts.iter() {
         turn(story, *id, attempt.started_at, attempt.stop.as_ref(), attempt.protection);
     }
-    let wasted = story.world.state.bills.values().filter(|bill| bill.is_wasted == Some(true)).count();
-    let broken = story.breaks();
-    assert!(wasted <= broken, "{wasted} preemptions were for nothing, {broken} times something broke");
+    // A node that failed, or a process that cannot be ended, may cost a gang its start, and all who left for it.
+    let wasted = story.world.state.bills.values().filter(|bill| bill.is_wasted == Some(true));
+    let takers: BTreeSet<AttemptId> = wasted.filter_map(|bill| bill.taken_for).collect();
+    let stubborn = story.manners.values().filter(|manner| manner.is_stubborn).count();
+    let broken = story.breaks() + stubborn;
+    assert!(takers.len() <= broken, "{takers:?} took for nothing, {broken} times something broke");
 }
 
 fn turn(story: &Story, id: AttemptId, started: Option<Timestamp>, stop: Option<&Stop>, protection: Span) {
