@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use crate::log::LogStore;
-use crate::record::Position;
+use crate::record::{Position, Vote};
 use crate::{ReplicaId, remembered};
 
 /// What a replica holds, or was known to hold.
@@ -57,6 +57,16 @@ impl Held {
             self.last = self.last.max(seen.last);
         }
     }
+}
+
+/// What one replica knows of another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// What is remembered of it.
+    pub(crate) held: Held,
+    /// It leads in this term with a majority, by the vote of whoever knows this: known for as long as that vote is,
+    /// whatever became of the file.
+    pub(crate) led: Option<u64>,
 }
 
 /// What this replica holds, and what it remembers of the others.
@@ -182,6 +192,23 @@ impl Standing {
         lock(&self.own).as_ref().map(Held::of)
     }
 
+    /// Returns what this replica knows of another.
+    pub(crate) fn known(&self, id: ReplicaId) -> Known {
+        let own = lock(&self.own).as_ref().and_then(|log| log.vote_and_state().0);
+        let follows = own.filter(|vote| vote.committed && vote.voted_for == id.get());
+        Known { held: self.remembered(id), led: follows.map(|vote| vote.term) }
+    }
+
+    /// Returns what this replica, which is `own`, lacks of what another knows of it: it has lost that.
+    pub(crate) fn lacks(&self, own: ReplicaId, known: &Known) -> Option<String> {
+        let (vote, held) = {
+            let log = lock(&self.own);
+            let log = log.as_ref()?;
+            (log.vote_and_state().0, Held::of(log))
+        };
+        held.lacks(&known.held).or_else(|| gave_twice(vote?, own, known.led?))
+    }
+
     /// Remembers that another replica has told of a vote in `term`.
     pub(crate) fn voted(&self, id: ReplicaId, term: u64) {
         self.raise(id, Held { term, last: None });
@@ -207,6 +234,14 @@ impl Standing {
     }
 }
 
+/// Whoever led in a term had voted for itself in it. One that has a vote for another one of that term has lost its own,
+/// and has helped to make a second leader.
+fn gave_twice(vote: Vote, own: ReplicaId, led: u64) -> Option<String> {
+    (vote.term == led && vote.voted_for != own.get()).then(|| {
+        format!("it led in term {led}, and holds a vote for replica {} in that term", vote.voted_for)
+    })
+}
+
 impl Held {
     /// Looks at a log.
     pub(crate) fn of(log: &LogStore) -> Self {
@@ -225,6 +260,16 @@ mod tests {
 
     fn held(term: u64, index: u64) -> Held {
         Held { term, last: Some(Position { term, index }) }
+    }
+
+    #[test]
+    fn whoever_led_in_a_term_and_votes_for_another_one_in_it_has_lost_its_vote() {
+        let (own, other) = (ReplicaId::new(2), ReplicaId::new(3));
+        let vote = |term, voted_for: ReplicaId| Vote { term, voted_for: voted_for.get(), committed: true };
+        assert!(gave_twice(vote(6, other), own, 6).is_some_and(|what| what.contains("led in term 6")));
+        assert_eq!(gave_twice(vote(6, own), own, 6), None);
+        assert_eq!(gave_twice(vote(7, other), own, 6), None, "another election came after it");
+        assert_eq!(gave_twice(vote(5, other), own, 6), None, "its own may never have been durable");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -306,25 +305,28 @@ pub fn wiped_or_old_copy_of_a_replica_takes_no_part_under_its_old_number(lab: &m
     }
     lab.standings();
     // What is remembered of it is written down within a second or two of standing still; all of them then restart.
-    until("the others have written down what they remember", || {
-        let fresh = |path: &Path| fs::metadata(path).and_then(|seen| seen.modified()).ok()?.elapsed().ok();
-        let of_others = (0..3).filter(|at| *at != back);
-        let mut ages = of_others.filter_map(|at| fresh(&lab.replicas[at].data.join("peers")));
-        ages.any(|age| age < Duration::from_secs(20)).then_some(())
+    if lab.leader() == back {
+        let other = number(lab, (back + 1) % 3);
+        lab.bursar(&["cluster", "transfer-leader", &format!("r{other}")]).ok();
+    }
+    let knows = lab.leader();
+    let peers = lab.replicas[knows].data.join("peers");
+    until("the leader has written down what it remembers", || {
+        let age = fs::metadata(&peers).and_then(|seen| seen.modified()).ok()?.elapsed().ok()?;
+        (age < Duration::from_secs(20)).then_some(())
     });
     lab.replicas.iter_mut().for_each(chaos_tests::lab::Replica::stop);
     let kept = lab.folder().join("newest-copy");
     fs::rename(&data, &kept)?;
     fs::rename(&old, &data)?;
-    // It is there first: nobody is there to tell it.
+    // It is there first: nobody is there to tell it. Then comes who knows, before it may get everything from others.
     lab.replicas[back].start(&parts)?;
-    for at in (0..3).filter(|at| *at != back) {
-        lab.replicas[at].start(&parts)?;
-    }
+    lab.replicas[knows].start(&parts)?;
     let mut process = lab.replicas[back].process.take().context("it was started")?;
     assert!(!process.wait_end().success(), "an older copy takes part");
     let tail = process.log_tail();
     assert!(tail.contains("older copy") && tail.contains("bursar server rebuild -c FILE"), "{tail}");
+    lab.replicas[3 - back - knows].start(&parts)?;
     // A wiped one waits: nobody gives it its number back, and it founds nothing.
     fs::remove_dir_all(&data)?;
     lab.replicas[back].start(&parts)?;

@@ -12,7 +12,7 @@ use tonic::{Code, Request, Status};
 
 use super::gate::Key;
 use super::wire::raft_client::RaftClient;
-use super::wire::{HelloRequest, Parties, from_held, to_held};
+use super::wire::{HelloRequest, Parties, from_known, to_held, to_known};
 use super::{MESSAGE_MAX, VERSION_MAX, VERSION_MIN};
 use crate::standing::Standing;
 use crate::{PeerSecret, ReplicaId, Sending};
@@ -135,7 +135,7 @@ impl Link {
             version_min: VERSION_MIN,
             version_max: VERSION_MAX,
             held: self.standing.own().map(to_held),
-            remembered: Some(to_held(self.standing.remembered(parties.to))),
+            remembered: Some(to_known(self.standing.known(parties.to))),
         };
         let reply = self.client.clone().hello(Request::new(hello)).await?.into_inner();
         if !(VERSION_MIN..=VERSION_MAX).contains(&reply.version) {
@@ -144,8 +144,7 @@ impl Link {
         if self.standing.is_removed_by(reply.removed_by) {
             return Err(Status::permission_denied("this replica has been removed from the cluster"));
         }
-        let remembered = from_held(reply.remembered);
-        if let Some(what) = self.standing.own().and_then(|own| own.lacks(&remembered)) {
+        if let Some(what) = self.standing.lacks(parties.from, &from_known(reply.remembered)) {
             return Err(Status::data_loss(format!("replica {} remembers more of it: {what}", parties.to)));
         }
         Ok(())

@@ -17,7 +17,7 @@ use super::wire::{
     self, Address, AppendReply, AppendRequest, DismissReply, DismissRequest, HelloReply, HelloRequest,
     InviteReply, InviteRequest, Parties, ReadIndexReply, ReadIndexRequest, SnapshotHeader, SnapshotPart,
     SnapshotProgressReply, SnapshotReply, TransferReply, TransferRequest, VoteReply, VoteRequest, WhoisReply,
-    WhoisRequest, from_held, snapshot_part, to_held,
+    WhoisRequest, from_held, from_known, snapshot_part, to_held, to_known,
 };
 use super::{VERSION_MAX, VERSION_MIN};
 use crate::raft::types::{self, C};
@@ -92,15 +92,13 @@ impl Service for Handler {
         let (parties, raft) = self.admit_stranger(hello.address.as_ref())?;
         let standing = self.replica.standing();
         // Vote and log are promises: who comes back with less than it had must not be counted on again.
-        if let Some(own) = standing.own()
-            && let Some(what) = own.lacks(&from_held(hello.remembered))
-        {
+        if let Some(what) = standing.lacks(parties.to, &from_known(hello.remembered)) {
             crate::fatal::forgotten(&format!("replica {} remembers more of it: {what}", parties.from));
         }
         standing.meets(parties.from);
-        let remembered = standing.remembered(parties.from);
+        let known = standing.known(parties.from);
         if hello.held.is_some()
-            && let Some(what) = from_held(hello.held).lacks(&remembered)
+            && let Some(what) = from_held(hello.held).lacks(&known.held)
         {
             tracing::error!("replica {} came back with less than it had: {what}", parties.from);
         }
@@ -112,7 +110,7 @@ impl Service for Handler {
             )));
         }
         let removed_by = removed_by(&raft, parties.from);
-        Ok(Response::new(HelloReply { version, remembered: Some(to_held(remembered)), removed_by }))
+        Ok(Response::new(HelloReply { version, remembered: Some(to_known(known)), removed_by }))
     }
 
     async fn vote(&self, request: Request<VoteRequest>) -> Result<Response<VoteReply>, Status> {

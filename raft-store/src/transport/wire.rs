@@ -7,7 +7,7 @@ tonic::include_proto!("bursar.raft.v1");
 
 mod convert;
 
-pub(crate) use convert::{Bad, Parties, from_held, from_vote, to_held, to_vote};
+pub(crate) use convert::{Bad, Parties, from_held, from_known, from_vote, to_held, to_known, to_vote};
 
 /// Writes an error and its causes in one line, for a status.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {

@@ -405,6 +405,68 @@ async fn an_older_copy_is_found_out_by_replicas_that_have_all_restarted() {
     cluster.stop().await;
 }
 
+/// A copy from before an election forgot for whom it voted, and may elect a second leader of that term where nobody is who
+/// knows. Whoever followed the first one says so when it is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_copy_that_elected_a_second_leader_of_its_own_term_is_found_out() {
+    // Where an election takes two attempts its term is another one, and nothing was given twice.
+    for _ in 0..10 {
+        if is_found_out_after_it_gave_its_vote_twice().await {
+            return;
+        }
+    }
+    panic!("inconclusive: no second leader had the term of the first one");
+}
+
+async fn is_found_out_after_it_gave_its_vote_twice() -> bool {
+    let mut cluster = Cluster::founded(3, 1_000_000).await;
+    cluster.set("a", "1").await;
+    let leader = cluster.leader().await;
+    let (back, blind) = ((leader + 1) % 3, (leader + 2) % 3);
+    cluster.get(back, "a").await;
+    cluster.nodes[back].stop().await;
+    let old = tempfile::tempdir().expect("a temporary directory");
+    copy(cluster.nodes[back].dir.path(), old.path());
+    cluster.nodes[back].start().await;
+    cluster.set("b", "1").await;
+    assert!(cluster.get(back, "b").await.is_some() && cluster.get(blind, "b").await.is_some());
+    cluster.nodes[blind].stop().await;
+    cluster.nodes[leader].replica().transfer_leader(founder(back)).await.expect("it is handed over");
+    let first = eventually("it leads", || {
+        let status = cluster.nodes[back].replica().status();
+        let follows =
+            cluster.nodes[leader].replica().status().leader.map(|leads| leads.id) == Some(founder(back));
+        (status.role == Role::Leader && follows).then_some(status.term)
+    })
+    .await;
+    cluster.stop().await;
+    fs::remove_dir_all(cluster.nodes[back].dir.path()).expect("it was there");
+    copy(old.path(), cluster.nodes[back].dir.path());
+    cluster.nodes[back].start().await;
+    cluster.nodes[blind].start().await;
+    let second = eventually("there is a second leader", || {
+        let status = cluster.nodes[blind].replica().status();
+        (status.role == Role::Leader).then_some(status.term)
+    })
+    .await;
+    cluster.nodes[back].stop().await;
+    cluster.nodes[blind].stop().await;
+    if first != second {
+        return false;
+    }
+    cluster.nodes[leader].start().await;
+    let config = config(cluster.nodes[back].dir.path());
+    match cluster.nodes[back].try_start(config).await {
+        Err(open::Error::Damaged { what, .. }) => assert!(what.contains("it led in term"), "{what}"),
+        Err(error) => panic!("{error}"),
+        Ok(()) => panic!("it led in term {first}, voted for another one in it, and takes part"),
+    }
+    cluster.nodes[blind].start().await;
+    cluster.set("after", "1").await;
+    cluster.stop().await;
+    true
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wiped_replica_waits_and_comes_back_under_a_new_number_only() {
     let mut cluster = Cluster::founded(3, 1_000_000).await;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::raft::types::{self, C};
 use crate::record;
-use crate::standing::Held;
+use crate::standing::{Held, Known};
 use crate::transport::{VERSION_MAX, VERSION_MIN};
 use crate::{ClusterId, ReplicaId};
 
@@ -80,7 +80,18 @@ fn log_id(at: Position) -> LogIdOf<C> {
 /// Turns what a replica holds into its message.
 pub(crate) fn to_held(held: Held) -> super::Held {
     let position = |at: record::Position| Position { term: at.term, index: at.index };
-    super::Held { term: held.term, last: held.last.map(position) }
+    super::Held { term: held.term, last: held.last.map(position), led: 0 }
+}
+
+/// Turns what a replica knows of another into its message.
+pub(crate) fn to_known(known: Known) -> super::Held {
+    super::Held { led: known.led.unwrap_or(0), ..to_held(known.held) }
+}
+
+/// Turns a message into what another replica knows.
+pub(crate) fn from_known(known: Option<super::Held>) -> Known {
+    let led = known.as_ref().map(|known| known.led).filter(|led| *led != 0);
+    Known { held: from_held(known), led }
 }
 
 /// Turns a message into what a replica holds.
