@@ -136,7 +136,9 @@ pub fn trouble(state: &State, trouble: &Trouble) -> String {
         What::Draining => format!("{node} is drained, or will be before its protection would be over"),
         What::Backoff => format!("launches failed on {node}, which is not tried before the date"),
         What::GpuGone => format!("a GPU of {node} does not answer any more"),
-        What::HolderUnreachable => format!("{node} is unreachable, and who has its GPUs is there too"),
+        What::HolderUnreachable => {
+            format!("{node} is unreachable, and somebody is there who would have to leave")
+        }
     }
 }
 

@@ -161,7 +161,7 @@ impl Contacts {
     }
 
     pub(super) fn is_silent(&self, node: NodeId, state: &State, now: Timestamp) -> bool {
-        now.since(self.last(node)) >= state.meta.settings.silent_after
+        is_silence(self.last(node), state, now)
     }
 
     fn last(&self, node: NodeId) -> Timestamp {
@@ -176,7 +176,7 @@ impl Contacts {
         Links::new(known.filter(|node| {
             while heard.next_if(|(id, _)| *id < node).is_some() {}
             let last = heard.peek().filter(|(id, _)| *id == node).map_or(self.since, |(_, at)| **at);
-            now.since(last) < state.meta.settings.silent_after
+            !is_silence(last, state, now)
         }))
     }
 
@@ -264,4 +264,9 @@ impl Contacts {
             .map(|(name, _)| name.clone())
             .collect()
     }
+}
+
+/// Whether a node that was heard of last at a moment is silent.
+fn is_silence(last: Timestamp, state: &State, now: Timestamp) -> bool {
+    now.since(last) >= state.meta.settings.silent_after
 }
