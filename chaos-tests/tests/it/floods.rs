@@ -176,7 +176,8 @@ pub fn watcher_that_stops_reading_holds_nobody_up_and_misses_nothing(lab: &mut L
     send(watcher.pid(), Signal::STOP);
     let mut numbers = Vec::new();
     for _ in 0..WRITES {
-        let number = lab.block_on(ana.submit_new(job("seen-late", "a", 4, 0), script("true")))?;
+        // It stays until it is cancelled: on a slow machine a shorter one has ended before that.
+        let number = lab.block_on(ana.submit_new(job("seen-late", "a", 4, 0), script("exec sleep 600")))?;
         lab.block_on(ana.cancel(number, "only to be seen"))?;
         numbers.push(number);
     }
