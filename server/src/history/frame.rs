@@ -20,7 +20,7 @@ const LAST: u8 = 1;
 /// What a frame holds. Numbers are on disk and on the wire: never reuse one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Who asked what, and what happened.
+    /// Who asked what, and what happened. At most one an entry, and its first.
     Told,
     /// Jobs that left state.
     Jobs,

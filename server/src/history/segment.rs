@@ -170,13 +170,15 @@ pub(super) fn walk(bytes: &[u8]) -> Walk {
     // Where the entry began whose frames are being read.
     let mut open: Option<(u64, usize)> = None;
     let mut newest = None;
+    // Behind damage: whether the next frame begins an entry is not known, since what went may be its beginning.
+    let mut is_lost = false;
     while at < bytes.len() {
         let frame = match frame::open(&bytes[at..]) {
             Ok(frame) if frame.label.kind == Kind::Footer => break,
             Ok(frame) if newest.is_none_or(|newest| frame.label.index > newest) => frame,
             Ok(_) | Err(_) => {
                 walk.bad(open.map_or(at, |(_, start)| start));
-                open = None;
+                (open, is_lost) = (None, true);
                 match frame::claimed_length(&bytes[at..]).filter(|length| at + length < bytes.len()) {
                     Some(length) => at += length,
                     None => return walk,
@@ -185,6 +187,12 @@ pub(super) fn walk(bytes: &[u8]) -> Walk {
             }
         };
         let index = frame.label.index;
+        if is_lost && frame.label.kind != Kind::Told {
+            is_lost = !frame.label.is_last;
+            at += frame.length;
+            continue;
+        }
+        is_lost = false;
         if let Some((of, start)) = open
             && of != index
         {

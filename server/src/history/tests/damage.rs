@@ -1,5 +1,6 @@
 use super::*;
-use crate::history::pages;
+use crate::history::frame::{self, Kind, Label};
+use crate::history::{pages, segment};
 
 fn flip(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
@@ -41,6 +42,42 @@ fn flipped_bit_in_a_record_costs_that_record_and_is_never_passed_over() {
         assert!(found.len() >= all - 14, "byte {at}: {} of {all}", found.len());
         history.close();
         fs::remove_dir_all(trial.path()).unwrap();
+    }
+}
+
+/// Entries of one frame and of several, as a job that leaves with what somebody said makes them.
+#[test]
+fn what_is_left_of_an_entry_whose_other_frames_are_damaged_is_no_entry() {
+    use Kind::{Bills, Jobs, Told};
+    let entries: [(u64, &[Kind]); 7] = [
+        (1, &[Told, Jobs]),
+        (2, &[Told]),
+        (3, &[Told, Bills, Jobs, Jobs]),
+        (5, &[Jobs, Jobs]),
+        (6, &[Told, Jobs]),
+        (7, &[Bills]),
+        (9, &[Told, Jobs]),
+    ];
+    let mut bytes = segment::header(CLUSTER, 0);
+    let mut whole = Vec::new();
+    for (index, kinds) in entries {
+        let start = bytes.len();
+        for (n, kind) in kinds.iter().enumerate() {
+            let label = Label { kind: *kind, is_last: n + 1 == kinds.len(), index, time_ms: 5 };
+            frame::seal(label, b"what it holds", &mut bytes);
+        }
+        whole.push((index, start..bytes.len()));
+    }
+    assert_eq!(segment::walk(&bytes).runs, [whole.clone()]);
+    for at in whole[0].1.start..bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 0x10;
+        let walk = segment::walk(&flipped);
+        let found: Vec<_> = walk.runs.concat();
+        assert!(found.iter().all(|entry| whole.contains(entry)), "byte {at}: {found:?}");
+        assert!(found.iter().all(|(_, range)| !range.contains(&at)), "byte {at}: {found:?}");
+        // The damaged one, the one behind it if it may be the end of that, and what a wrong length leads past.
+        assert!(walk.bad_at.is_some_and(|bad| bad <= at), "byte {at}");
     }
 }
 
