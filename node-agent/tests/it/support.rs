@@ -17,7 +17,7 @@ use shim::format::{Exit, Record};
 use shim::procs;
 use tempfile::TempDir;
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A program that cargo builds as an example with these tests.
 pub(crate) fn example(name: &str) -> PathBuf {

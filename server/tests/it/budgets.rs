@@ -87,7 +87,7 @@ fn share_is_granted_for_a_time_and_an_edit_begins_later() {
             tree: Some(file),
             revision: plan.revision,
             reason: "the new year".into(),
-            at: Some(now(&admin).await + 1_500),
+            at: Some(now(&admin).await + 6_000),
         };
         let reply = admin.inner.clone().budget_apply(admin.ask(request)).await.unwrap().into_inner();
         assert!(reply.edit.is_some() && reply.revision == plan.revision, "{reply:?}");

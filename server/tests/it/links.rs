@@ -1,5 +1,7 @@
 //! Agents' links: to the leader alone, one a node, each for its own node.
 
+use std::pin::pin;
+
 use proto::v1;
 use proto::v1::server_message::Message as ToAgent;
 
@@ -51,7 +53,13 @@ fn newest_session_of_a_machine_wins_and_another_machine_is_refused() {
         let leader = lab.leader().await;
         // The newest one is heard of, so a copy of its data directory elsewhere gets nothing.
         new.beat().await;
-        let (_, answer) = say_hello(&lab, leader, &node, hello(&node, "boot-of-a-copy", 2)).await.unwrap();
+        let mut copy = pin!(say_hello(&lab, leader, &node, hello(&node, "boot-of-a-copy", 2)));
+        let (_, answer) = loop {
+            tokio::select! {
+                answered = &mut copy => break answered.unwrap(),
+                _ = new.beat() => {}
+            }
+        };
         assert!(matches!(answer, Some(ToAgent::Refusal(_))), "{answer:?}");
         assert!(new.beat().await > 0);
         // A restarted machine is taken once its old link is quiet.

@@ -42,9 +42,12 @@ fn finish(folder: &Path) -> (String, String) {
     (line(text.lines().next()), line(text.lines().last()))
 }
 
+/// How long a step of a slow run takes, in ms: what is done to it once it has saved at step 40 comes long before its last.
+pub const SLOW: &str = "50";
+
 /// Starts a slow run and waits, by its own output, until it has saved at step 40.
 fn started(folder: &Path) -> (Child, impl Iterator<Item = String> + use<>) {
-    begun(&mut train(folder, "5"))
+    begun(&mut train(folder, SLOW))
 }
 
 fn begun(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<>) {
@@ -122,7 +125,7 @@ fn a_run_whose_notice_is_only_a_file_saves_and_leaves_too() {
     }
     let folder = folder("notice");
     let notice = folder.join("notice");
-    let (mut child, mut lines) = begun(train(&folder, "5").env("BURSAR_NOTICE_FILE", &notice));
+    let (mut child, mut lines) = begun(train(&folder, SLOW).env("BURSAR_NOTICE_FILE", &notice));
     std::fs::write(&notice, "reason=test\n").unwrap();
     assert!(lines.any(|line| line.starts_with("leaving at step ")));
     assert_eq!(child.wait().unwrap().code(), Some(128 + 10));
@@ -143,7 +146,7 @@ fn a_run_tells_the_socket_of_each_checkpoint_and_that_it_resumed() {
         let length = socket.recv(&mut bytes).expect("the run reports");
         serde_json::from_slice::<serde_json::Value>(&bytes[..length]).expect("reports are JSON")
     };
-    let (mut child, _lines) = begun(train(&folder, "5").env("BURSAR_CHECKPOINT_SOCKET", &path));
+    let (mut child, _lines) = begun(train(&folder, SLOW).env("BURSAR_CHECKPOINT_SOCKET", &path));
     let first = hear();
     assert_eq!(first["step"], 20);
     assert!(

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use xtask::built::workspace_root;
 
-use super::example::{folder, has_python};
+use super::example::{SLOW, folder, has_python};
 
 const RANKS: usize = 2;
 
@@ -36,7 +36,7 @@ fn start(folder: &Path, step_ms: &str) -> Vec<Rank> {
     let rank = |rank: usize| {
         let mut command = Command::new("python3");
         command.arg(workspace_root().join("examples/gang.py")).arg("--dir").arg(folder);
-        command.args(["--steps", "200", "--save-steps", "20", "--agree-within", "60", "--step-ms", step_ms]);
+        command.args(["--steps", "200", "--save-steps", "20", "--agree-within", "600", "--step-ms", step_ms]);
         command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", &port);
         command.env("NNODES", RANKS.to_string()).env("NODE_RANK", rank.to_string());
         command.env("BURSAR_CHECKPOINT_FILE", folder.join(format!("told-{rank}")));
@@ -74,7 +74,7 @@ fn ranks_told_at_different_moments_save_and_leave_at_one_step() {
     }
     let (whole, cut) = (folder("gang-whole"), folder("gang-cut"));
     let (_, expected) = finish(&whole);
-    let mut ranks = start(&cut, "5");
+    let mut ranks = start(&cut, SLOW);
     // The word of one rank alone stops nobody: they go on in step until the other has heard it too.
     for (n, rank) in ranks.iter_mut().enumerate().rev() {
         rank.until(if n == 1 { "step 20/" } else { "step 40/" });
@@ -104,7 +104,7 @@ fn a_rank_that_is_lost_ends_the_gang_which_resumes_where_all_have_a_checkpoint()
     }
     let (whole, cut) = (folder("gang-lost-whole"), folder("gang-lost"));
     let (_, expected) = finish(&whole);
-    let mut ranks = start(&cut, "5");
+    let mut ranks = start(&cut, SLOW);
     ranks[1].until("step 40/");
     ranks[1].child.kill().expect("its own child");
     assert_eq!(ranks[0].code(), Some(1), "nobody goes on alone");

@@ -38,7 +38,7 @@ fn a_fault_strikes_one_call_of_one_gpu_after_its_count() {
 #[test]
 fn a_hanging_gpu_leaves_the_others_alone() {
     let mut state = State::healthy(1, 2);
-    state.gpus[0].faults = fault("nvmlDeviceGetName", Fault { hang_ms: 300, ..Fault::default() });
+    state.gpus[0].faults = fault("nvmlDeviceGetName", Fault { hang_ms: 3_000, ..Fault::default() });
     let fake = Fake::new(&state);
     let nvml = fake.open();
     let (answers, answered) = std::sync::mpsc::channel();
@@ -70,7 +70,7 @@ fn one_event_set_a_gpu_survives_a_gpu_that_has_no_events() {
     state.push_event(0, EVENT_XID, 48);
     state.push_event(2, EVENT_XID, 79);
     fake.set(&state);
-    let xid = |set: &nvml_wrapper::EventSet<'_>| set.wait(5_000).unwrap().event_data;
+    let xid = |set: &nvml_wrapper::EventSet<'_>| set.wait(60_000).unwrap().event_data;
     assert_eq!(xid(&first), Some(XidError::Value(48)));
     assert_eq!(xid(&last), Some(XidError::Value(79)));
     assert!(matches!(first.wait(20), Err(NvmlError::Timeout)));
@@ -86,7 +86,7 @@ fn the_event_of_a_lost_gpu_arrives_and_its_uuid_does_not() {
     state.gpus[0].lost = true;
     state.push_event(0, EVENT_XID, 79);
     fake.set(&state);
-    let event = set.wait(5_000).unwrap();
+    let event = set.wait(60_000).unwrap();
     assert_eq!(event.event_data, Some(XidError::Value(79)));
     assert!(matches!(event.device.uuid(), Err(NvmlError::GpuLost)));
     // The handle still says which GPU it was.
@@ -105,7 +105,7 @@ fn unknown_and_zero_xids_are_delivered() {
         state.push_event(0, EVENT_XID, xid);
     }
     fake.set(&state);
-    let next = || set.wait(5_000).unwrap().event_data;
+    let next = || set.wait(60_000).unwrap().event_data;
     assert_eq!(next(), Some(XidError::Unknown));
     assert_eq!(next(), Some(XidError::Value(0)));
     assert_eq!(next(), Some(XidError::Value(4_711)));

@@ -41,7 +41,7 @@ fn a_nurse_carries_out_a_stop_that_was_begun() {
     let case = Case::new("trap 'echo term' TERM; echo ready; while :; do sleep 1000 & wait; done");
     case.launch();
     case.said("ready");
-    case.stop(&cancel(0, 1_500));
+    case.stop(&cancel(0, 8_000));
     case.said("term");
     let seen = case.until("the phase", || case.phase()?.stop_seen_ms);
     orphan(&case);
@@ -49,7 +49,7 @@ fn a_nurse_carries_out_a_stop_that_was_begun() {
     let exit = case.exit();
     case.emptied();
     assert_eq!(exit.asked.as_deref(), Some("cancel"));
-    assert!(exit.ended_ms >= seen + 1_500, "the grace runs on from when the first shim saw the stop");
+    assert!(exit.ended_ms >= seen + 8_000, "the grace runs on from when the first shim saw the stop");
 }
 
 #[test]

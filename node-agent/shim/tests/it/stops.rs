@@ -93,9 +93,10 @@ fn whoever_is_left_keeps_the_grace_of_a_stop() {
 #[test]
 fn the_time_limit_gives_notice_asks_and_ends() {
     let mut case = Case::new(STUBBORN);
-    case.spec.time_limit_ms = Some(1_000);
-    case.spec.grace_ms = 500;
-    case.spec.limit_kill_ms = 200;
+    // Seconds between notice, end and kill: the job has to say each before the next comes.
+    case.spec.time_limit_ms = Some(4_000);
+    case.spec.grace_ms = 2_000;
+    case.spec.limit_kill_ms = 2_000;
     case.launch();
     let exit = case.exit();
     case.emptied();
@@ -103,7 +104,7 @@ fn the_time_limit_gives_notice_asks_and_ends() {
     assert!(!exit.noticed, "the notice of a limit is not that of a stop");
     assert_eq!(case.text("job/stdout").lines().take(3).collect::<Vec<_>>(), ["ready", "usr1", "term"]);
     let ran = exit.ended_ms - exit.started_ms.unwrap();
-    assert!(ran >= 1_200, "the limit came {ran} ms after the start");
+    assert!(ran >= 6_000, "the limit came {ran} ms after the start");
 }
 
 #[test]
@@ -229,7 +230,7 @@ fn who_is_stopped_or_frozen_goes_on_for_term() {
     case.said("ready");
     // SAFETY: no pointers; the pid is of a process that this test started.
     unsafe { libc::kill(case.record().main.pid, libc::SIGSTOP) };
-    case.stop(&preempt(200));
+    case.stop(&Stop { kill_after_ms: 600_000, ..preempt(200) });
     assert_eq!(case.exit().status, Status::Code(9));
     case.emptied();
     let Some(case) = Case::new(script).grouped() else {
@@ -240,7 +241,7 @@ fn who_is_stopped_or_frozen_goes_on_for_term() {
     case.said("ready");
     let group = case.spec.group().expect("it has one").to_owned();
     std::fs::write(group.join("cgroup.freeze"), "1").expect("it freezes");
-    case.stop(&preempt(200));
+    case.stop(&Stop { kill_after_ms: 600_000, ..preempt(200) });
     assert_eq!(case.exit().status, Status::Code(9));
     case.emptied();
     case.until("the group is gone", || (!group.exists()).then_some(()));

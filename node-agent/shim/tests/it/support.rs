@@ -13,7 +13,7 @@ use shim::procs::{self, Attempt};
 use tempfile::TempDir;
 
 /// How long a test waits for what must happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Case {
     directory: TempDir,

@@ -64,7 +64,7 @@ fn record(history: &History, entries: impl Iterator<Item = u64>) {
 /// Waits until everything up to an index can be read.
 fn settle(history: &History, through: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    assert!(runtime.block_on(history.settle(index(through), Duration::from_secs(30))));
+    assert!(runtime.block_on(history.settle(index(through), Duration::from_secs(120))));
 }
 
 /// Returns a directory with entries 0 to `through`, durable and closed.
