@@ -1,5 +1,6 @@
 //! Quantities. The unit is in the type; arithmetic is checked or saturates by name.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 #[cfg(test)]
@@ -53,7 +54,15 @@ impl Span {
     /// Returns the median, of an even number the shorter of the two in the middle; none of nothing.
     #[must_use]
     pub fn median(of: &[Self]) -> Option<Self> {
-        let mut sorted = of.to_vec();
+        // Of a few, as each job keeps, nothing is allocated: a round of planning asks for all that may give way.
+        let (mut few, mut many) = ([Self::ZERO; 16], Vec::new());
+        let sorted = if let Some(few) = few.get_mut(..of.len()) {
+            few
+        } else {
+            many.resize(of.len(), Self::ZERO);
+            &mut many
+        };
+        sorted.copy_from_slice(of);
         sorted.sort_unstable();
         sorted.get(sorted.len().saturating_sub(1) / 2).copied()
     }

@@ -173,11 +173,13 @@ impl Contacts {
         // Both are in order: nobody is looked up.
         let mut heard = self.heard.iter().peekable();
         let known = self.links.iter().filter(|(_, link)| link.is_known).map(|(node, _)| *node);
-        Links::new(known.filter(|node| {
+        let mut live = Vec::with_capacity(self.links.len());
+        live.extend(known.filter(|node| {
             while heard.next_if(|(id, _)| *id < node).is_some() {}
             let last = heard.peek().filter(|(id, _)| *id == node).map_or(self.since, |(_, at)| **at);
             !is_silence(last, state, now)
-        }))
+        }));
+        Links::new(live)
     }
 
     /// Returns when silence has to be looked at again; none while no node is expected to be heard of.

@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 use super::Ticket;
 use super::facts::RETRY;
 use crate::decision::Plan;
-use crate::id::{LogIndex, NodeId, Term};
+use crate::id::{AttemptId, DecisionId, LogIndex, NodeId, Term};
 use crate::job::Attempt;
 use crate::plan::{Links, has_waiting, next_opening, shut};
 use crate::spec::Tier;
 use crate::state::State;
-use crate::table::digest_of;
+use crate::table::{Boxed, Table};
 use crate::unit::{Span, Timestamp};
 
 /// Where the one plan is.
@@ -25,16 +25,17 @@ enum Stage {
 
 /// What a plan depends on, except time: as long as it is the same, another plan finds nothing new. Tables by how often they
 /// were written, which is known for nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 struct Inputs {
     line: u64,
     nodes: u64,
     budgets: u64,
-    /// What was decided: a job that was placed since, and waits again on the same idle GPUs, is to be placed again.
-    decisions: u64,
+    /// The last that was decided: a job that was placed since, and waits again on the same idle GPUs, is to be placed
+    /// again. That old ones are forgotten tells nothing.
+    decided: Option<DecisionId>,
     dates: u64,
-    /// Who leaves: their GPUs come free.
-    leaving: u64,
+    /// Of these only who leaves: their GPUs come free.
+    attempts: Table<AttemptId, Attempt, Boxed>,
     /// Where orders arrive, on closed nodes too: who has a part there may give way.
     linked: Vec<NodeId>,
     open: Vec<NodeId>,
@@ -43,26 +44,46 @@ struct Inputs {
 
 impl Inputs {
     fn of(state: &State, links: &Links, now: Timestamp) -> Self {
-        let open = state.nodes.iter().filter(|(id, node)| shut(**id, node, links, now).is_none());
         Self {
             line: state.line.writes(),
             nodes: state.nodes.writes(),
             budgets: state.budgets.writes(),
-            decisions: state.decisions.writes(),
+            decided: last_decision(state),
             dates: state.dates.writes(),
-            leaving: leaving(state),
+            attempts: state.attempts.clone(),
             linked: links.nodes().collect(),
-            open: open.map(|(id, _)| *id).collect(),
+            open: open(state, links, now).collect(),
             is_safe: state.meta.safe_mode.is_some(),
         }
     }
+
+    /// Whether a plan would be made from the same; what costs nothing to compare is compared first.
+    fn are_those_of(&self, state: &State, links: &Links, now: Timestamp) -> bool {
+        self.line == state.line.writes()
+            && self.nodes == state.nodes.writes()
+            && self.budgets == state.budgets.writes()
+            && self.decided == last_decision(state)
+            && self.dates == state.dates.writes()
+            && self.is_safe == state.meta.safe_mode.is_some()
+            && self.linked.iter().copied().eq(links.nodes())
+            && leave_alike(&self.attempts, &state.attempts)
+            && self.open.iter().copied().eq(open(state, links, now))
+    }
 }
 
-fn leaving(state: &State) -> u64 {
-    let leaves = state.attempts.iter().filter(|(_, a)| a.stop.is_some() || a.ended.is_some());
-    leaves.fold(0, |sum, (id, attempt)| {
-        sum.rotate_left(1).wrapping_add(digest_of(&(id, attempt.ended.is_some())))
-    })
+fn last_decision(state: &State) -> Option<DecisionId> {
+    state.decisions.last().map(|(id, _)| *id)
+}
+
+fn open<'a>(state: &'a State, links: &'a Links, now: Timestamp) -> impl Iterator<Item = NodeId> + 'a {
+    state.nodes.iter().filter(move |(id, node)| shut(**id, node, links, now).is_none()).map(|(id, _)| *id)
+}
+
+/// Whether in both tables the same attempts stop, and the same have ended.
+fn leave_alike(one: &Table<AttemptId, Attempt, Boxed>, other: &Table<AttemptId, Attempt, Boxed>) -> bool {
+    let leaves = |attempt: &Attempt| attempt.is_leaving().then_some(attempt.ended.is_some());
+    let mut touched = one.touched_since(other).chain(other.touched_since(one)).map(|(id, _)| id);
+    touched.all(|id| one.get(id).and_then(leaves) == other.get(id).and_then(leaves))
 }
 
 /// Returns when time alone lets somebody start who waits: a node is tried again, somebody's protection ends, a date
@@ -174,8 +195,7 @@ impl Planning {
             return None;
         }
         let links = live();
-        let inputs = Inputs::of(state, &links, now);
-        if self.seen.as_ref() == Some(&inputs) {
+        if self.seen.as_ref().is_some_and(|seen| seen.are_those_of(state, &links, now)) {
             if core::mem::take(&mut self.is_judged) {
                 // Nothing of it was adopted, by what no input tells: a victim had its go meanwhile, for example.
                 self.seen = None;
@@ -185,7 +205,7 @@ impl Planning {
             }
             return None;
         }
-        (self.seen, self.is_judged) = (Some(inputs), false);
+        (self.seen, self.is_judged) = (Some(Inputs::of(state, &links, now)), false);
         self.planned_at = now;
         self.stage = Stage::Thinking(state.meta.index);
         Some(links)

@@ -1,3 +1,4 @@
+use alloc::vec::Vec;
 use std::string::ToString;
 
 use super::{ChargeMillis, GpuCount, GpuMillis, MilliGpus, Share, Span, Timestamp};
@@ -56,4 +57,16 @@ fn quantities_refuse_to_overflow() {
     assert_eq!(ChargeMillis::ZERO.checked_sub(ChargeMillis::new(1)), None);
     let largest = ChargeMillis::of(MilliGpus::new(u64::MAX), Span::from_millis(u64::MAX));
     assert_eq!(largest.get(), u128::from(u64::MAX) * u128::from(u64::MAX));
+}
+
+#[test]
+fn the_median_is_the_middle_one_or_the_shorter_of_the_two_there() {
+    assert_eq!(Span::median(&[]), None);
+    // Few and many take different ways.
+    for count in 1..40_u64 {
+        let shuffled: Vec<Span> = (0..count).map(|n| Span::from_millis(10 * (n * 41 % count))).collect();
+        assert_eq!(Span::median(&shuffled), Some(Span::from_millis(10 * ((count - 1) / 2))), "{count}");
+    }
+    let twice = [Span::from_secs(9), Span::from_secs(2), Span::from_secs(9)];
+    assert_eq!(Span::median(&twice), Some(Span::from_secs(9)));
 }

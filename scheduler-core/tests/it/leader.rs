@@ -9,7 +9,7 @@ mod silence;
 use scheduler_core::agent::{RankEvent, Report};
 use scheduler_core::command::{Command, Saved};
 use scheduler_core::date::{Date, Promise};
-use scheduler_core::decision::Plan;
+use scheduler_core::decision::{Plan, Record, Start, Why};
 use scheduler_core::id::{AttemptId, AttemptNo, Generation, JobId, LogIndex, NodeId, Rank, ReplicaId, Term};
 use scheduler_core::job::{Attempt, Phase, Placement, Stop, StopCause};
 use scheduler_core::leader::{Effect, Event, Leader, Session, Ticket};
@@ -144,6 +144,14 @@ impl Script {
                 self.place(id, node);
             }
             "noted" => {}
+            "decided" => {
+                let job = JobId::new(words[1].parse().expect("a number"));
+                self.decided(job);
+            }
+            "forgotten" => {
+                let oldest = *self.state.decisions.keys().next().expect("there is one");
+                self.state.decisions.remove(&oldest);
+            }
             "started" => {
                 let now = self.now;
                 self.attempt(words[1]).started_at = Some(now);
@@ -183,6 +191,15 @@ impl Script {
             }
             other => panic!("no such change: {other}"),
         }
+    }
+
+    /// Notes a decision for a job's first attempt.
+    fn decided(&mut self, job: JobId) {
+        let made_at = self.state.meta.index;
+        let why = Why { place: 1, levels: Vec::new(), choice: None, date: None };
+        let start = Start { job, attempt: AttemptNo::new(1), on: Vec::new(), takes: Vec::new(), why };
+        let id = scheduler_core::id::DecisionId { index: made_at, n: 0 };
+        self.state.decisions.insert(id, Record { at: self.now, made_at, term: TERM, start });
     }
 
     fn attempt(&mut self, job: &str) -> &mut Attempt {
@@ -413,6 +430,25 @@ fn only_one_plan_is_under_way_and_only_a_change_asks_for_another() {
          +21 woke => wake +10010
          state unreachable n1
          +30 applied => wake +40",
+    );
+}
+
+#[test]
+fn a_decision_is_a_reason_to_plan_and_that_an_old_one_is_forgotten_is_none() {
+    check(
+        "node n1 1 h100\nbudget a 100\njob 1 a 2\nruns 5.1 a 1 n1 0 for=1h",
+        "state decided 5
+         up n1 7 => wake +10
+         facts n1 7 => send n1
+         +10 woke => plan on n1, wake +20000
+         +11 planned => wake +10010
+         state decided 1
+         +20 applied => wake +30
+         +30 woke => plan on n1, wake +20000
+         +31 planned => wake +10030
+         state forgotten
+         +40 applied => wake +50
+         +50 woke => wake +10030",
     );
 }
 

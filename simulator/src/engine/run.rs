@@ -376,7 +376,8 @@ impl Run<'_> {
         touched_by(&command, &mut touched);
         let plan = if let Command::Adopt(plan) = &command { Some(plan.clone()) } else { None };
         let lost_node = has_facts(&command);
-        let _ = self.entry(Actor::Replica(REPLICA), command);
+        // The leader takes what is new in state with the word that its own command is committed.
+        let _ = self.log.apply(self.now, Actor::Replica(REPLICA), command);
         if let Some(plan) = plan {
             self.recorder.adopted(&plan, &self.numbers, &self.log.state, self.now);
             self.recorder.check_dates(&self.log.state);
