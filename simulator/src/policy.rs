@@ -40,7 +40,7 @@ pub trait Policy {
 
     /// Returns what a job asks for under it.
     fn submission(&self, job: &SimJob) -> Request {
-        job.request.clone()
+        job.request()
     }
 
     /// Returns what is decided now.

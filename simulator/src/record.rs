@@ -3,6 +3,8 @@
 //! Times are virtual cluster time in milliseconds; a run begins at [`Record::begin`] and ends at [`Record::end`]. Records
 //! refer to each other by place: `job: 7` is `record.jobs[7]`.
 
+use std::sync::Arc;
+
 use scheduler_core::unit::{Span, Timestamp};
 
 /// A whole run.
@@ -74,11 +76,11 @@ pub struct BudgetRecord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobRecord {
     /// Its id in the trace.
-    pub name: String,
+    pub name: Arc<str>,
     /// Its leaf.
     pub budget: usize,
     /// Its user.
-    pub user: String,
+    pub user: Arc<str>,
     /// When it was submitted.
     pub submitted_at: Timestamp,
     /// GPUs on all its nodes.
@@ -118,6 +120,33 @@ pub enum JobEnd {
     Refused,
 }
 
+/// A GPU of a run: its machine's place in [`Record::nodes`], and its slot there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GpuPlace {
+    node: u32,
+    slot: u16,
+}
+
+impl GpuPlace {
+    /// Returns the place of a machine's GPU.
+    #[must_use]
+    pub const fn new(node: u32, slot: u16) -> Self {
+        Self { node, slot }
+    }
+
+    /// Returns its machine's place.
+    #[must_use]
+    pub fn node(self) -> usize {
+        usize::try_from(self.node).unwrap_or(usize::MAX)
+    }
+
+    /// Returns its slot there.
+    #[must_use]
+    pub const fn slot(self) -> u16 {
+        self.slot
+    }
+}
+
 /// An attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptRecord {
@@ -125,8 +154,8 @@ pub struct AttemptRecord {
     pub job: usize,
     /// Its number within the job, from 1.
     pub number: u32,
-    /// Its GPUs: node and slot.
-    pub gpus: Vec<(usize, u16)>,
+    /// Its GPUs.
+    pub gpus: Box<[GpuPlace]>,
     /// When it was decided.
     pub placed_at: Timestamp,
     /// From when it has its GPUs.

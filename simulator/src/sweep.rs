@@ -106,8 +106,11 @@ pub fn combinations(sets: &[(String, Vec<String>)]) -> Result<Vec<Variant>, Erro
 pub fn one(case: &Case<'_>, tell: &mut dyn FnMut(Progress)) -> Result<Ran, Error> {
     let prepared = prepare(case.scenario, case.folder, case.seed, &case.variant)?;
     let mut policy = named(&case.policy)?;
+    let source = source(&prepared);
     let record = engine::run(&prepared.setup, policy.as_mut(), tell)?;
-    Ok(Ran { measures: measure(&record), record, prepared: source(&prepared) })
+    // The record has what is measured: nobody needs the jobs any more.
+    drop(prepared);
+    Ok(Ran { measures: measure(&record), record, prepared: source })
 }
 
 fn source(prepared: &Prepared) -> Source {

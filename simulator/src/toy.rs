@@ -8,7 +8,7 @@
 use scheduler_core::budget::TreeNode;
 use scheduler_core::id::{Label, Name};
 use scheduler_core::settings::Settings;
-use scheduler_core::spec::{Asks, ContractDefaults, Request, Shape};
+use scheduler_core::spec::ContractDefaults;
 use scheduler_core::unit::{Bytes, GpuCount, Share, Span, Timestamp};
 
 use crate::engine::{Error, NodeSetup, Setup, SimJob, Work, run};
@@ -110,11 +110,11 @@ impl Toy {
                 false => Span::ZERO,
             };
             let begin = BEGIN.plus(self.save_every).minus(earlier);
-            jobs.push(self.job("small", 1, begin, minimum)?);
+            jobs.push(self.job("small", 1, begin, minimum));
         }
         jobs.sort_by_key(|job| job.submitted_at);
         let comes = BEGIN.plus(self.save_every).plus(LATER);
-        jobs.push(self.job("large", self.needed, comes, Span::from_secs(60))?);
+        jobs.push(self.job("large", self.needed, comes, Span::from_secs(60)));
         Ok(Setup {
             scenario: "toy".into(),
             variant: Vec::new(),
@@ -137,6 +137,7 @@ impl Toy {
             nodes: nodes.collect::<Result<_, String>>()?,
             outages: Vec::new(),
             jobs,
+            patience: None,
             hold_above: None,
             begin: BEGIN,
             end: comes.plus(self.cap).plus(Span::from_hours(1)),
@@ -155,34 +156,7 @@ impl Toy {
         Span::from_millis(ms as u64).plus(LATER)
     }
 
-    fn job(&self, budget: &str, nodes: u32, at: Timestamp, minimum: Span) -> Result<SimJob, String> {
-        let shape = Shape {
-            nodes,
-            gpus_per_node: GpuCount::new(NODE_GPUS),
-            gpu_type: None,
-            or_types: Vec::new(),
-            within: None,
-            cpus: None,
-            memory: None,
-        };
-        let request = Request {
-            name: Label::new(budget).map_err(|why| why.to_string())?,
-            budget: budget.into(),
-            cluster: None,
-            shape,
-            min_runtime: Some(minimum),
-            time_limit: None,
-            resumable: Some(true),
-            grace: None,
-            signal: None,
-            checkpoint_every: None,
-            checkpoint_glob: None,
-            requeue_code: None,
-            retries: 0,
-            turn: None,
-            is_held: false,
-            asks: Asks::default(),
-        };
+    fn job(&self, budget: &str, nodes: u32, at: Timestamp, minimum: Span) -> SimJob {
         let work = Work {
             length: self.cap.plus(self.cap).plus(self.cap),
             end: JobEnd::Completed,
@@ -194,14 +168,18 @@ impl Toy {
             leaves_early: true,
             reports: false,
         };
-        Ok(SimJob {
+        SimJob {
             name: budget.into(),
             user: "toy".into(),
-            request,
+            budget: budget.into(),
+            nodes,
+            gpus_per_node: GpuCount::new(NODE_GPUS),
+            min_runtime: minimum,
+            time_limit: None,
+            is_resumable: true,
             submitted_at: at,
-            patience: None,
             work,
-        })
+        }
     }
 }
 

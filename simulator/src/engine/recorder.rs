@@ -12,8 +12,8 @@ use scheduler_core::unit::{Span, Timestamp};
 
 use super::Setup;
 use crate::record::{
-    AttemptEnd, AttemptRecord, BudgetRecord, Cause, DateRecord, HeadRecord, JobEnd, JobRecord, NodeRecord,
-    PreemptionRecord, Record,
+    AttemptEnd, AttemptRecord, BudgetRecord, Cause, DateRecord, GpuPlace, HeadRecord, JobEnd, JobRecord,
+    NodeRecord, PreemptionRecord, Record,
 };
 
 /// The record in the making.
@@ -21,7 +21,7 @@ use crate::record::{
 pub(super) struct Recorder {
     pub record: Record,
     budgets: HashMap<BudgetId, usize>,
-    nodes: HashMap<NodeId, usize>,
+    nodes: HashMap<NodeId, u32>,
     /// Attempts in state, by id: their place in the record.
     live: BTreeMap<AttemptId, usize>,
     preempted: HashMap<usize, usize>,
@@ -52,10 +52,13 @@ impl Recorder {
                 head_bound: settings.cap.plus(settings.start_limit).plus(two_graces),
                 nodes: setup.nodes.iter().map(node).collect(),
                 budgets,
+                // While a list of a hundred megabytes doubles it is there twice.
+                jobs: Vec::with_capacity(setup.jobs.len()),
+                attempts: Vec::with_capacity(setup.jobs.len() + setup.jobs.len() / 4),
                 ..Record::default()
             },
             budgets: places,
-            nodes: nodes.iter().enumerate().map(|(at, id)| (*id, at)).collect(),
+            nodes: nodes.iter().copied().zip(0..).collect(),
             live: BTreeMap::new(),
             preempted: HashMap::new(),
             dates: HashMap::new(),
@@ -73,19 +76,18 @@ impl Recorder {
         state: &State,
     ) {
         let job = &setup.jobs[at];
-        let asked = &job.request;
         let known = id.and_then(|id| state.jobs.get(&id));
         let budget = known.and_then(|job| self.budgets.get(&job.budget).copied());
-        let named = || self.record.budgets.iter().position(|budget| budget.path == asked.budget);
+        let named = || self.record.budgets.iter().position(|budget| *budget.path == *job.budget);
         let budget = budget.or_else(named).unwrap_or(0);
-        let minimum = known.map_or(asked.min_runtime.unwrap_or(Span::ZERO), |job| job.terms.min_runtime);
+        let minimum = known.map_or(job.min_runtime, |job| job.terms.min_runtime);
         self.record.jobs.push(JobRecord {
             name: job.name.clone(),
             budget,
             user: job.user.clone(),
             submitted_at: now,
-            gpus: asked.shape.nodes * asked.shape.gpus_per_node.get(),
-            nodes: asked.shape.nodes,
+            gpus: job.nodes * job.gpus_per_node.get(),
+            nodes: job.nodes,
             is_free: known.map_or(minimum.is_zero(), |job| job.terms.tier == Tier::Free),
             min_runtime: minimum,
             work: job.work.length,
@@ -149,15 +151,16 @@ impl Recorder {
 
     fn placed(&mut self, id: AttemptId, start: &Start, numbers: &HashMap<JobId, usize>, now: Timestamp) {
         let Some(job) = numbers.get(&id.job).copied() else { return };
-        let place = |(node, slots): &(NodeId, Vec<_>)| {
+        let mut gpus = Vec::new();
+        for (node, slots) in &start.on {
             let node = self.nodes.get(node).copied().unwrap_or(0);
-            slots.iter().map(move |slot: &scheduler_core::id::Slot| (node, slot.get())).collect::<Vec<_>>()
-        };
+            gpus.extend(slots.iter().map(|slot| GpuPlace::new(node, slot.get())));
+        }
         let at = self.record.attempts.len();
         self.record.attempts.push(AttemptRecord {
             job,
             number: u32::from(id.no.get()),
-            gpus: start.on.iter().flat_map(place).collect(),
+            gpus: gpus.into(),
             placed_at: now,
             go_at: None,
             started_at: None,
@@ -306,9 +309,12 @@ impl Recorder {
 
     /// A preemption is wasted if the job it was for never started after it, though the run went on long enough.
     fn judge_waste(&mut self) {
-        let mut starts: HashMap<usize, Vec<Timestamp>> = HashMap::new();
+        let takers = self.record.preemptions.iter().filter_map(|preemption| preemption.taken_for);
+        let mut starts: HashMap<usize, Vec<Timestamp>> = takers.map(|job| (job, Vec::new())).collect();
         for attempt in &self.record.attempts {
-            starts.entry(attempt.job).or_default().extend(attempt.started_at);
+            if let Some(starts) = starts.get_mut(&attempt.job) {
+                starts.extend(attempt.started_at);
+            }
         }
         let patience = self.record.head_bound.as_millis().saturating_sub(self.record.cap.as_millis());
         let end = self.record.end;

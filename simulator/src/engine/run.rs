@@ -281,8 +281,8 @@ impl Run<'_> {
         if let Some(id) = id {
             self.numbers.insert(id, at);
             self.jobs[at] = Some(id);
-            self.wanted += gpus(&job.request);
-            if let Some(patience) = job.patience {
+            self.wanted += job.gpus();
+            if let Some(patience) = self.setup.patience {
                 self.queue.put(self.now.plus(patience), Due::Patience(at));
             }
         }
@@ -314,7 +314,7 @@ impl Run<'_> {
         if self.log.state.jobs.get(&id).is_none_or(|job| job.phase.is_ended()) {
             self.jobs[at] = None;
             let was_held = self.is_held_back();
-            self.wanted = self.wanted.saturating_sub(gpus(&self.setup.jobs[at].request));
+            self.wanted = self.wanted.saturating_sub(self.setup.jobs[at].gpus());
             self.processes.forget_job(id);
             if was_held && !self.is_held_back() {
                 self.next_submission();
@@ -564,10 +564,6 @@ impl Run<'_> {
         let news = RankNews::Saved { saved_at: told.saved_at, signed_at: Some(told.signed_at) };
         self.tell(told.node, agent::Event::Rank { id, at, news });
     }
-}
-
-fn gpus(request: &scheduler_core::spec::Request) -> u64 {
-    u64::from(request.shape.nodes) * u64::from(request.shape.gpus_per_node.get())
 }
 
 /// Adds the attempts that an entry tells of.

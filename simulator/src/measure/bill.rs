@@ -152,7 +152,7 @@ fn most(record: &Record, is_free: bool) -> Option<MostPreempted> {
     let (job, (times, lost_gpu_ms)) = of_tier.rev().max_by_key(|(_, sums)| *sums)?;
     let job = &record.jobs[job];
     Some(MostPreempted {
-        job: job.name.clone(),
+        job: job.name.to_string(),
         budget: record.budgets[job.budget].path.clone(),
         times,
         lost_gpu_ms,

@@ -1,25 +1,27 @@
-//! What each budget had and wanted over time: the curves that the figures are made of, made once.
+//! What each budget had and wanted over time: the curves that the figures are made of.
+//!
+//! A curve has a step for each start and end, and every budget has those of all below it: one budget's are made at a
+//! time, so that a year's are not all there at once.
 
 use super::flow::{Flow, Lot};
+use super::number::count;
 use super::spans::Parts;
-use crate::record::{JobEnd, Record};
+use crate::record::{JobEnd, JobRecord, Record};
 
-/// The curves of a run.
+/// What the curves of a run are made of.
 #[derive(Debug)]
 pub(crate) struct Books<'r> {
     /// The run.
     pub record: &'r Record,
     /// GPUs in service.
     pub in_service: Flow,
-    /// For each budget, in the record's order: what it and all below it had and wanted.
-    pub accounts: Vec<Account>,
-    /// What all jobs of both tiers had or wanted, however much it was.
-    pub wanted: Flow,
 }
 
-/// One budget's curves.
-#[derive(Debug, Clone, Default)]
+/// One budget's curves: what it and all below it had and wanted.
+#[derive(Debug, Clone)]
 pub(crate) struct Account {
+    /// Its place in the record.
+    pub budget: usize,
     /// GPUs of its funded jobs, from go to end: charged, and delivered.
     pub funded: Flow,
     /// GPUs of its free tier.
@@ -29,32 +31,35 @@ pub(crate) struct Account {
 }
 
 impl<'r> Books<'r> {
-    pub(crate) fn of(record: &'r Record, in_service: Flow) -> Self {
-        let lines: Vec<Vec<usize>> = (0..record.budgets.len()).map(|budget| line(record, budget)).collect();
-        let mut had: Vec<[Vec<Lot>; 2]> = vec![[Vec::new(), Vec::new()]; record.budgets.len()];
-        for attempt in &record.attempts {
-            let job = &record.jobs[attempt.job];
-            let (from, until) = Parts::of(attempt, record).occupied;
-            let lot = Lot { from, until, gpus: super::number::count(&attempt.gpus) };
-            for budget in &lines[job.budget] {
-                had[*budget][usize::from(job.is_free)].push(lot);
-            }
-        }
-        let mut wanted: Vec<Vec<Lot>> = vec![Vec::new(); record.budgets.len()];
-        let mut all = Vec::new();
-        for job in &record.jobs {
-            let Some(lot) = want(job, record) else { continue };
-            all.push(lot);
-            if !job.is_free {
-                lines[job.budget].iter().for_each(|budget| wanted[*budget].push(lot));
-            }
-        }
-        let accounts = had.into_iter().zip(wanted).map(|([funded, free], wanted)| Account {
-            funded: Flow::of(funded),
-            free: Flow::of(free),
-            demand: Flow::of(wanted).at_most(&in_service),
-        });
-        Self { record, accounts: accounts.collect(), wanted: Flow::of(all), in_service }
+    pub(crate) const fn of(record: &'r Record, in_service: Flow) -> Self {
+        Self { record, in_service }
+    }
+
+    /// Returns the curves of each budget, in the record's order.
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = Account> + '_ {
+        (0..self.record.budgets.len()).map(|budget| self.account(budget))
+    }
+
+    fn account(&self, budget: usize) -> Account {
+        let record = self.record;
+        let is_below: Vec<bool> =
+            (0..record.budgets.len()).map(|below| line(record, below).any(|at| at == budget)).collect();
+        let had = |is_free: bool| {
+            let jobs = record.attempts.iter().map(|attempt| (attempt, &record.jobs[attempt.job]));
+            let own = jobs.filter(|(_, job)| job.is_free == is_free && is_below[job.budget]);
+            Flow::of(own.map(|(attempt, _)| {
+                let (from, until) = Parts::of(attempt, record).occupied;
+                Lot { from, until, gpus: count(&attempt.gpus) }
+            }))
+        };
+        let wanting = record.jobs.iter().filter(|job| !job.is_free && is_below[job.budget]);
+        let wanted = Flow::of(wanting.filter_map(|job| want(job, record)));
+        Account { budget, funded: had(false), free: had(true), demand: wanted.at_most(&self.in_service) }
+    }
+
+    /// Returns what all jobs of both tiers had or wanted, however much it was.
+    pub(crate) fn wanted(&self) -> Flow {
+        Flow::of(self.record.jobs.iter().filter_map(|job| want(job, self.record)))
     }
 
     /// Returns what the share of a budget was worth between two moments, in GPU-milliseconds: its part of the GPUs in
@@ -70,13 +75,13 @@ impl<'r> Books<'r> {
 }
 
 /// Returns a budget and all above it.
-fn line(record: &Record, budget: usize) -> Vec<usize> {
-    std::iter::successors(Some(budget), |at| record.budgets[*at].parent).take(record.budgets.len()).collect()
+fn line(record: &Record, budget: usize) -> impl Iterator<Item = usize> + '_ {
+    std::iter::successors(Some(budget), |at| record.budgets[*at].parent).take(record.budgets.len())
 }
 
 /// Returns what a job had or wanted: its GPUs, from its submission to its end for good. One that was refused wanted
 /// nothing that anybody could give.
-pub(crate) fn want(job: &crate::record::JobRecord, record: &Record) -> Option<Lot> {
+pub(crate) fn want(job: &JobRecord, record: &Record) -> Option<Lot> {
     let until = match job.ended {
         Some((_, JobEnd::Refused)) => return None,
         Some((at, _)) => at.min(record.end),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::gos::Gos;
 use super::number::count;
 use super::quantile::{Known, Sample};
 use crate::record::Record;
@@ -26,13 +27,9 @@ pub struct Dates {
 }
 
 /// Returns how dates fared. A date of a job that went without a go says nothing of how late it was.
-pub(crate) fn dates(record: &Record) -> Dates {
-    let mut gos = vec![Vec::new(); record.jobs.len()];
-    for attempt in &record.attempts {
-        gos[attempt.job].extend(attempt.go_at.filter(|at| *at <= record.end));
-    }
+pub(crate) fn dates(record: &Record, gos: &Gos) -> Dates {
     let late = record.dates.iter().filter_map(|date| {
-        let go = gos[date.job].iter().filter(|go| **go >= date.issued_at).min();
+        let go = gos.of_job(date.job).iter().find(|go| **go >= date.issued_at);
         match (go, record.jobs[date.job].ended) {
             (Some(go), _) => Some(Known { ms: go.since(date.first_at).as_millis(), is_at_least: false }),
             (None, Some(_)) => None,

@@ -30,18 +30,20 @@ pub(crate) struct Lot {
 impl Flow {
     /// Adds up lots; one that ends before it begins is none.
     pub(crate) fn of(lots: impl IntoIterator<Item = Lot>) -> Self {
-        let mut changes: Vec<(u64, i128)> = Vec::new();
+        let mut changes: Vec<(u64, i64)> = Vec::new();
         for lot in lots.into_iter().filter(|lot| lot.from < lot.until && lot.gpus > 0) {
-            changes.push((lot.from, i128::from(lot.gpus)));
-            changes.push((lot.until, -i128::from(lot.gpus)));
+            let gpus = i64::try_from(lot.gpus).unwrap_or(i64::MAX);
+            changes.extend([(lot.from, gpus), (lot.until, -gpus)]);
         }
         changes.sort_unstable();
-        let mut flow = Self::default();
+        // Not by doubling: a year of a thousand GPUs has millions of steps.
+        let moments = changes.chunk_by(|a, b| a.0 == b.0).count();
+        let mut flow = Self { steps: Vec::with_capacity(moments) };
         let mut level = 0_i128;
         let mut rest = changes.as_slice();
         while let Some(&(at, _)) = rest.first() {
             let (now, later) = rest.split_at(rest.partition_point(|change| change.0 == at));
-            level += now.iter().map(|change| change.1).sum::<i128>();
+            level += now.iter().map(|change| i128::from(change.1)).sum::<i128>();
             flow.push(at, u64::try_from(level).unwrap_or(0));
             rest = later;
         }
@@ -83,7 +85,7 @@ impl Flow {
         let mut moments: Vec<u64> = self.moments().chain(other.moments()).collect();
         moments.sort_unstable();
         moments.dedup();
-        let mut flow = Self::default();
+        let mut flow = Self { steps: Vec::with_capacity(moments.len()) };
         for at in moments {
             flow.push(at, combine(self.at(at), other.at(at)));
         }

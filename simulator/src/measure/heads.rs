@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use scheduler_core::unit::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::gos::Gos;
 use super::quantile::Known;
 use crate::record::Record;
 
@@ -38,9 +39,8 @@ struct Wait {
 }
 
 /// Returns how the heads fared.
-pub(crate) fn heads(record: &Record) -> Heads {
-    let gos = gos(record);
-    let waits = waits(record, &gos);
+pub(crate) fn heads(record: &Record, gos: &Gos) -> Heads {
+    let waits = waits(record, gos);
     let bound_ms = record.head_bound.as_millis();
     let mut sums = Heads { bound_ms, ..Heads::default() };
     for (job, wait) in waits {
@@ -49,33 +49,23 @@ pub(crate) fn heads(record: &Record) -> Heads {
         sums.longest_first_ms = sums.longest_first_ms.max(wait.first_ms);
         if sums.longest.is_none_or(|longest| longest < took) {
             sums.longest = Some(took);
-            sums.longest_job = Some(record.jobs[job].name.clone());
+            sums.longest_job = Some(record.jobs[job].name.to_string());
         }
         if took.ms > bound_ms {
             sums.over += 1;
-            sums.over_with_reason += u64::from(has_reason(record, &gos, job, wait));
+            sums.over_with_reason += u64::from(has_reason(record, gos, job, wait));
         }
     }
     sums
 }
 
-/// Returns the gos of each job's attempts, in order.
-fn gos(record: &Record) -> Vec<Vec<Timestamp>> {
-    let mut gos = vec![Vec::new(); record.jobs.len()];
-    for attempt in &record.attempts {
-        gos[attempt.job].extend(attempt.go_at.filter(|at| *at <= record.end));
-    }
-    gos.iter_mut().for_each(|gos| gos.sort_unstable());
-    gos
-}
-
 /// Returns the waits in which a job was first: a wait is over with the next go. Who gets a date is first with its issue:
 /// what it was first of all for is decided in that round, and seen to wait after it.
-fn waits(record: &Record, gos: &[Vec<Timestamp>]) -> Vec<(usize, Wait)> {
+fn waits(record: &Record, gos: &Gos) -> Vec<(usize, Wait)> {
     let mut waits: BTreeMap<(usize, usize), Wait> = BTreeMap::new();
-    let number = |job: usize, since: Timestamp| gos[job].partition_point(|go| *go <= since);
+    let number = |job: usize, since: Timestamp| gos.of_job(job).partition_point(|go| *go <= since);
     for head in &record.heads {
-        let gos = &gos[head.job];
+        let gos = gos.of_job(head.job);
         let next = number(head.job, head.since);
         let gave_up = record.jobs[head.job].ended.map_or(record.end, |(at, _)| at.min(record.end));
         let wait = waits.entry((head.job, next)).or_insert(Wait {
@@ -96,10 +86,10 @@ fn waits(record: &Record, gos: &[Vec<Timestamp>]) -> Vec<(usize, Wait)> {
 }
 
 /// Returns whether one of the exceptions of the bound holds.
-fn has_reason(record: &Record, gos: &[Vec<Timestamp>], job: usize, wait: Wait) -> bool {
+fn has_reason(record: &Record, gos: &Gos, job: usize, wait: Wait) -> bool {
     let earlier_date = record.dates.iter().any(|date| {
         let stands_until = || {
-            let go = gos[date.job].iter().find(|go| **go >= date.issued_at).copied();
+            let go = gos.of_job(date.job).iter().find(|go| **go >= date.issued_at).copied();
             go.or(record.jobs[date.job].ended.map(|(at, _)| at)).unwrap_or(record.end)
         };
         date.job != job && date.issued_at < wait.first_since && stands_until() > wait.first_since

@@ -48,14 +48,15 @@ pub(crate) fn load(books: &Books<'_>) -> Load {
 /// service.
 fn moments(books: &Books<'_>) -> Vec<(f64, u64)> {
     let (begin, end) = books.run();
-    let mut cuts: Vec<u64> = books.wanted.moments().chain(books.in_service.moments()).collect();
+    let wanted = books.wanted();
+    let mut cuts: Vec<u64> = wanted.moments().chain(books.in_service.moments()).collect();
     cuts.extend([begin, end]);
     cuts.retain(|at| (begin..=end).contains(at));
     cuts.sort_unstable();
     cuts.dedup();
-    let pieces = cuts.windows(2).filter_map(|cut| {
-        Some((ratio(books.wanted.at(cut[0]), books.in_service.at(cut[0]))?, cut[1] - cut[0]))
-    });
+    let pieces = cuts
+        .windows(2)
+        .filter_map(|cut| Some((ratio(wanted.at(cut[0]), books.in_service.at(cut[0]))?, cut[1] - cut[0])));
     let mut pieces: Vec<(f64, u64)> = pieces.collect();
     pieces.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     pieces

@@ -14,6 +14,7 @@ mod classes;
 mod dates;
 mod flips;
 mod flow;
+mod gos;
 mod heads;
 mod jobs;
 mod load;
@@ -37,6 +38,7 @@ pub(crate) use bill::{tier, word};
 use books::Books;
 pub use classes::{Classes, Occupancy};
 pub use dates::Dates;
+use gos::Gos;
 pub use heads::Heads;
 pub use jobs::Jobs;
 pub use load::Load;
@@ -98,6 +100,15 @@ pub fn measure(record: &Record) -> Measures {
     let (classes, in_service) = classes::classes(record);
     let books = Books::of(record, in_service);
     let bill = bill::bill(record, &classes);
+    let moments = usage::later_moments(&books);
+    let (mut leaves, mut used) = (Vec::new(), Vec::new());
+    for account in books.accounts() {
+        used.push(usage::of_budget(&books, &account, &moments));
+        if record.budgets[account.budget].is_leaf {
+            leaves.push(owed::leaf(&books, &account));
+        }
+    }
+    let gos = Gos::of(record);
     Measures {
         schema: SCHEMA.to_owned(),
         run: run::run(record),
@@ -105,12 +116,12 @@ pub fn measure(record: &Record) -> Measures {
         load: load::load(&books),
         occupancy: Occupancy::of(&classes, bill.total.lost_gpu_ms),
         classes,
-        delivery: owed::delivery(&books),
-        used: usage::of_budgets(&books),
+        delivery: owed::delivery(leaves),
+        used,
         waits: waits::waits(record),
-        heads: heads::heads(record),
+        heads: heads::heads(record, &gos),
         bill,
-        dates: dates::dates(record),
+        dates: dates::dates(record, &gos),
         rooms: room::rooms(&room::room(record, &room::moments(&books))),
     }
 }

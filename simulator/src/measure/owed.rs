@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::books::{Books, hours};
+use super::books::{Account, Books, hours};
 use super::number::{ratio, real};
 
 /// One leaf in one hour, or in the part of it that the run had.
@@ -69,12 +69,11 @@ pub struct Leaf {
 }
 
 /// Returns a budget's hours.
-pub(crate) fn of_hours(books: &Books<'_>, budget: usize) -> Vec<Hour> {
-    let account = &books.accounts[budget];
+pub(crate) fn of_hours(books: &Books<'_>, account: &Account) -> Vec<Hour> {
     let cuts = hours(books.run());
     let hours = cuts.windows(2).map(|cut| {
         let (from, until) = (cut[0], cut[1]);
-        let allocation_gpu_ms = books.worth(budget, from, until);
+        let allocation_gpu_ms = books.worth(account.budget, from, until);
         let demand_gpu_ms = account.demand.between(from, until);
         Hour {
             from_ms: from,
@@ -88,9 +87,7 @@ pub(crate) fn of_hours(books: &Books<'_>, budget: usize) -> Vec<Hour> {
 }
 
 /// Returns what was owed and delivered.
-pub(crate) fn delivery(books: &Books<'_>) -> Delivery {
-    let leaves = books.record.budgets.iter().enumerate().filter(|(_, budget)| budget.is_leaf);
-    let leaves: Vec<Leaf> = leaves.map(|(place, budget)| leaf(books, place, &budget.path)).collect();
+pub(crate) fn delivery(leaves: Vec<Leaf>) -> Delivery {
     Delivery {
         period: spread(leaves.iter().map(|leaf| (leaf, leaf.period_ratio))),
         strict: spread(leaves.iter().map(|leaf| (leaf, leaf.strict_ratio))),
@@ -98,20 +95,21 @@ pub(crate) fn delivery(books: &Books<'_>) -> Delivery {
     }
 }
 
-fn leaf(books: &Books<'_>, place: usize, path: &str) -> Leaf {
-    let hours = of_hours(books, place);
+/// Returns one leaf.
+pub(crate) fn leaf(books: &Books<'_>, account: &Account) -> Leaf {
+    let hours = of_hours(books, account);
     let sum = |of: fn(&Hour) -> u64| hours.iter().map(of).sum::<u64>();
     let owed = sum(|hour| hour.owed_gpu_ms);
     let delivered = sum(|hour| hour.delivered_gpu_ms);
     let strictly = sum(|hour| hour.delivered_gpu_ms.min(hour.owed_gpu_ms));
     let (begin, end) = books.run();
     Leaf {
-        budget: path.to_owned(),
+        budget: books.record.budgets[account.budget].path.clone(),
         allocation_gpu_ms: sum(|hour| hour.allocation_gpu_ms),
         demand_gpu_ms: sum(|hour| hour.demand_gpu_ms),
         owed_gpu_ms: owed,
         delivered_gpu_ms: delivered,
-        free_gpu_ms: books.accounts[place].free.between(begin, end),
+        free_gpu_ms: account.free.between(begin, end),
         period_ratio: ratio(delivered.min(owed), owed),
         strict_ratio: ratio(strictly, owed),
     }

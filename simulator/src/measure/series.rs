@@ -52,14 +52,15 @@ pub fn series(record: &Record) -> Series {
     let books = Books::of(record, in_service);
     let used_at_ms = super::usage::moments(&books);
     let rooms_at_ms = super::room::moments(&books);
-    let budgets = 0..record.budgets.len();
-    let hours = |budget: usize| {
-        let is_leaf = record.budgets[budget].is_leaf;
-        if is_leaf { of_hours(&books, budget) } else { Vec::new() }
-    };
+    let (mut used, mut hours) = (Vec::new(), Vec::new());
+    for account in books.accounts() {
+        used.push(super::usage::points(&books, &account, &used_at_ms));
+        let is_leaf = record.budgets[account.budget].is_leaf;
+        hours.push(if is_leaf { of_hours(&books, &account) } else { Vec::new() });
+    }
     Series {
-        used: budgets.clone().map(|budget| super::usage::points(&books, budget, &used_at_ms)).collect(),
-        hours: budgets.map(hours).collect(),
+        used,
+        hours,
         rooms: super::room::room(record, &rooms_at_ms),
         lost: lost(record),
         used_at_ms,

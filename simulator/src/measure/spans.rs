@@ -1,6 +1,6 @@
 //! What each GPU did from the beginning of a run to its end: every millisecond in exactly one class (DESIGN 4).
 
-use crate::record::{AttemptEnd, AttemptRecord, Record};
+use crate::record::{AttemptEnd, AttemptRecord, GpuPlace, Record};
 
 /// What a GPU does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,16 +102,27 @@ pub(crate) fn each_gpu(record: &Record, mut visit: impl FnMut(usize, u16, &[GpuS
 
 /// Returns, for each node and slot, the attempts that were placed there, in order.
 pub(crate) fn by_gpu(record: &Record) -> Vec<Vec<Vec<usize>>> {
-    let slots = |gpus: u32| vec![Vec::new(); usize::try_from(gpus).unwrap_or(0)];
-    let mut on: Vec<Vec<Vec<usize>>> = record.nodes.iter().map(|node| slots(node.gpus)).collect();
+    let slots = |gpus: u32| vec![0; usize::try_from(gpus).unwrap_or(0)];
+    let mut counts: Vec<Vec<usize>> = record.nodes.iter().map(|node| slots(node.gpus)).collect();
+    for gpu in record.attempts.iter().flat_map(|attempt| &attempt.gpus) {
+        if let Some(count) = of_gpu(&mut counts, *gpu) {
+            *count += 1;
+        }
+    }
+    let lists = |counts: Vec<usize>| counts.into_iter().map(Vec::with_capacity).collect();
+    let mut on: Vec<Vec<Vec<usize>>> = counts.into_iter().map(lists).collect();
     for (place, attempt) in record.attempts.iter().enumerate() {
-        for (node, slot) in &attempt.gpus {
-            if let Some(list) = on.get_mut(*node).and_then(|node| node.get_mut(usize::from(*slot))) {
+        for gpu in &attempt.gpus {
+            if let Some(list) = of_gpu(&mut on, *gpu) {
                 list.push(place);
             }
         }
     }
     on
+}
+
+fn of_gpu<T>(all: &mut [Vec<T>], gpu: GpuPlace) -> Option<&mut T> {
+    all.get_mut(gpu.node())?.get_mut(usize::from(gpu.slot()))
 }
 
 type Claim = (u64, u64, Class);

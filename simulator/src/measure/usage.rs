@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::books::{Books, hours};
+use super::books::{Account, Books, hours};
 use super::number::{count, part_of, ratio, real};
 
 /// A budget's use over the run, sampled hourly from the first whole window on; from the beginning if there was none.
@@ -37,10 +37,9 @@ pub(crate) fn moments(books: &Books<'_>) -> Vec<u64> {
 }
 
 /// Returns the use of a budget at each of `moments`.
-pub(crate) fn points(books: &Books<'_>, budget: usize, moments: &[u64]) -> Vec<Point> {
-    let account = &books.accounts[budget];
+pub(crate) fn points(books: &Books<'_>, account: &Account, moments: &[u64]) -> Vec<Point> {
     let window = books.record.window.as_millis();
-    let share = books.record.budgets[budget].share;
+    let share = books.record.budgets[account.budget].share;
     let point = |now: &u64| {
         let from = now.saturating_sub(window);
         let worth = part_of(capacity(books, *now), share);
@@ -70,22 +69,24 @@ fn capacity(books: &Books<'_>, now: u64) -> u64 {
     u64::try_from(whole).unwrap_or(u64::MAX)
 }
 
-/// Returns the use of every budget.
-pub(crate) fn of_budgets(books: &Books<'_>) -> Vec<Use> {
+/// Returns the moments that the use of a whole run is made of: those after the first whole window, if there was one.
+pub(crate) fn later_moments(books: &Books<'_>) -> Vec<u64> {
     let all = moments(books);
     let whole = books.run().0.saturating_add(books.record.window.as_millis());
     let later: Vec<u64> = all.iter().copied().filter(|at| *at >= whole).collect();
-    let moments = if later.is_empty() { all } else { later };
-    let budgets = books.record.budgets.iter().enumerate().map(|(place, budget)| {
-        let charged: Vec<f64> =
-            points(books, place, &moments).into_iter().filter_map(|point| point.charged).collect();
-        Use {
-            budget: budget.path.clone(),
-            share_ratio: budget.share,
-            mean_ratio: (!charged.is_empty()).then(|| charged.iter().sum::<f64>() / real(count(&charged))),
-            max_ratio: charged.iter().copied().max_by(f64::total_cmp),
-            last_ratio: charged.last().copied(),
-        }
-    });
-    budgets.collect()
+    if later.is_empty() { all } else { later }
+}
+
+/// Returns the use of a budget, from that at each of `moments`.
+pub(crate) fn of_budget(books: &Books<'_>, account: &Account, moments: &[u64]) -> Use {
+    let budget = &books.record.budgets[account.budget];
+    let charged: Vec<f64> =
+        points(books, account, moments).into_iter().filter_map(|point| point.charged).collect();
+    Use {
+        budget: budget.path.clone(),
+        share_ratio: budget.share,
+        mean_ratio: (!charged.is_empty()).then(|| charged.iter().sum::<f64>() / real(count(&charged))),
+        max_ratio: charged.iter().copied().max_by(f64::total_cmp),
+        last_ratio: charged.last().copied(),
+    }
 }

@@ -203,7 +203,7 @@ impl Policy for Levels {
     /// Nobody is protected by what it declares: opting out decides. A funded job keeps a protection of a millisecond,
     /// since none at all is the free tier.
     fn submission(&self, job: &SimJob) -> Request {
-        let mut request = job.request.clone();
+        let mut request = job.request();
         request.min_runtime =
             request.min_runtime.map(|span| if span.is_zero() { span } else { Span::from_millis(1) });
         // Without one it would depend on the minimum runtime.

@@ -25,7 +25,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
 use scheduler_core::decision::{Plan, Right};
-use scheduler_core::id::{AttemptId, BudgetId, JobId, Name, NodeId, Slot};
+use scheduler_core::id::{AttemptId, JobId, Name, NodeId, Slot};
 use scheduler_core::job::{Attempt, Job, Phase};
 use scheduler_core::spec::{Request, Tier};
 use scheduler_core::unit::{Span, Timestamp};
@@ -34,7 +34,7 @@ use super::backfill::{Ask, Expected};
 use super::multifactor::{Factors, Weights, age_factor, value};
 use super::placing::{Decisions, Free, On, pools, waiting};
 use super::taking::{Candidate, taking};
-use super::usage::Usage;
+use super::usage::{Usage, User};
 use crate::engine::SimJob;
 use crate::policy::{Policy, Round};
 
@@ -79,7 +79,7 @@ impl Default for Options {
 pub struct Slurm {
     options: Options,
     usage: Usage,
-    factors: BTreeMap<(BudgetId, String), f64>,
+    factors: BTreeMap<User, f64>,
     calculated_at: Option<Timestamp>,
     backfilled_at: HashMap<Name, Timestamp>,
 }
@@ -241,7 +241,7 @@ impl Policy for Slurm {
     /// Nobody is protected by what it declares: the class of service decides. A funded job keeps a protection of a
     /// millisecond, since none at all is the free tier.
     fn submission(&self, job: &SimJob) -> Request {
-        let mut request = job.request.clone();
+        let mut request = job.request();
         request.min_runtime =
             request.min_runtime.map(|span| if span.is_zero() { span } else { Span::from_millis(1) });
         request
@@ -308,7 +308,7 @@ fn limit(round: &Round<'_>, id: JobId) -> Span {
     let job = round.numbers.get(&id).and_then(|at| round.jobs.get(*at));
     let Some(job) = job else { return Span::from_hours(24) };
     let usual = || USUAL.into_iter().find(|usual| *usual >= job.work.length).unwrap_or(Span::MAX);
-    job.request.time_limit.unwrap_or_else(usual)
+    job.time_limit.unwrap_or_else(usual)
 }
 
 /// Returns what is expected of the GPUs of a pool: until when each is taken.

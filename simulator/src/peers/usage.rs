@@ -1,6 +1,7 @@
 //! Who used how much, halved with time, as Slurm keeps it: by leaf budget and user.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use scheduler_core::id::BudgetId;
 use scheduler_core::spec::Tier;
@@ -12,7 +13,7 @@ use super::multifactor::{Weights, decayed, seconds};
 use crate::policy::Round;
 
 /// A user within a leaf budget.
-type User = (BudgetId, String);
+pub(super) type User = (BudgetId, Arc<str>);
 
 /// The use of all users.
 #[derive(Debug, Clone, Default)]

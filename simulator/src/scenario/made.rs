@@ -4,25 +4,38 @@ use scheduler_core::unit::{Span, Timestamp};
 
 use super::draw::{Draw, Purpose};
 use super::{Error, Made};
-use crate::trace::{Trace, TraceEnd, TraceJob};
+use crate::trace::{TraceEnd, TraceJob};
 
-/// A made-up job, and which of the scenario's streams it came from.
-pub(super) struct Drawn {
-    pub job: TraceJob,
-    pub stream: usize,
+/// When a made-up job comes, and which of its stream it is: in order of submission.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Coming {
+    at: Timestamp,
+    stream: usize,
+    number: u32,
 }
 
-/// Draws all streams; jobs come in order of submission.
-pub(super) fn draw(streams: &[Made], seed: u64, length: Span) -> Result<(Trace, Vec<usize>), Error> {
+/// Draws all streams: returns each job with its stream's place, in order of submission. Only when they come is drawn at
+/// once; the rest of a job is drawn as it is taken, so that a year of them is never there at a time.
+pub(super) fn draw(
+    streams: &[Made],
+    seed: u64,
+    length: Span,
+) -> Result<impl Iterator<Item = (usize, TraceJob)>, Error> {
+    let mut made = Vec::new();
     let mut all = Vec::new();
-    for (at, made) in streams.iter().enumerate() {
-        check(at, made, length)?;
-        all.extend(stream(at, made, seed, length));
+    for (place, stream) in streams.iter().enumerate() {
+        check(place, stream, length)?;
+        let stream = Stream::new(place, stream, seed, length);
+        let coming = |number| Coming { at: stream.begin(number).1, stream: place, number };
+        all.extend((0..stream.made.count).map(coming));
+        made.push(stream);
     }
-    all.sort_by_key(|drawn: &Drawn| (drawn.job.submitted_at, drawn.stream, drawn.job.line));
-    let streams = all.iter().map(|drawn| drawn.stream).collect();
-    let jobs = all.into_iter().enumerate().map(|(at, drawn)| TraceJob { line: at as u64 + 1, ..drawn.job });
-    Ok((Trace { name: "made".into(), jobs: jobs.collect(), ..Trace::default() }, streams))
+    all.sort_unstable();
+    let job = move |(at, coming): (usize, Coming)| {
+        let job = made[coming.stream].job(coming.number);
+        (coming.stream, TraceJob { line: at as u64 + 1, ..job })
+    };
+    Ok(all.into_iter().enumerate().map(job))
 }
 
 fn check(at: usize, made: &Made, length: Span) -> Result<(), Error> {
@@ -66,21 +79,48 @@ fn bounds(made: &Made, length: Span) -> (Span, Span) {
     (made.from.map_or(Span::ZERO, |from| from.0), made.until.map_or(length, |until| until.0).min(length))
 }
 
-fn stream(at: usize, made: &Made, seed: u64, length: Span) -> Vec<Drawn> {
-    let (from, until) = bounds(made, length);
-    let width = until.as_millis() - from.as_millis();
-    let weights: Vec<f64> = made.sizes.iter().map(|size| size.weight).collect();
-    let one = |number: u32| {
-        let mut draw = Draw::of(seed, Purpose::Made, (at as u64) << 32 | u64::from(number));
-        let later = if made.at_once { 0 } else { draw.below(width.max(1)) };
-        let size = made.sizes[draw.weighted(&weights)];
+/// One of the scenario's streams.
+struct Stream<'a> {
+    place: u64,
+    made: &'a Made,
+    seed: u64,
+    from: Span,
+    /// Its jobs come within so long.
+    width: Span,
+    weights: Vec<f64>,
+}
+
+impl<'a> Stream<'a> {
+    fn new(place: usize, made: &'a Made, seed: u64, length: Span) -> Self {
+        let (from, until) = bounds(made, length);
+        Self {
+            place: place as u64,
+            made,
+            seed,
+            from,
+            width: Span::from_millis(until.as_millis() - from.as_millis()),
+            weights: made.sizes.iter().map(|size| size.weight).collect(),
+        }
+    }
+
+    /// Returns a job's chances, of which the first is drawn: when it comes.
+    fn begin(&self, number: u32) -> (Draw, Timestamp) {
+        let mut draw = Draw::of(self.seed, Purpose::Made, self.place << 32 | u64::from(number));
+        let later = if self.made.at_once { 0 } else { draw.below(self.width.as_millis().max(1)) };
+        (draw, Timestamp::ZERO.plus(self.from).plus(Span::from_millis(later)))
+    }
+
+    fn job(&self, number: u32) -> TraceJob {
+        let (mut draw, submitted_at) = self.begin(number);
+        let made = self.made;
+        let size = made.sizes[draw.weighted(&self.weights)];
         // Log-normal: the median times the factor to a standard normal power.
         let factor = made.varies.powf(draw.normal());
         let user = made.user.clone().or_else(|| made.budget.clone());
-        let job = TraceJob {
+        TraceJob {
             name: format!("{}-{number}", made.user.as_deref().or(made.budget.as_deref()).unwrap_or("made")),
             line: u64::from(number),
-            submitted_at: Timestamp::ZERO.plus(from).plus(Span::from_millis(later)),
+            submitted_at,
             duration: times(made.runs.0, factor).max(Span::from_secs(1)),
             gpus: size.gpus,
             nodes: None,
@@ -92,10 +132,8 @@ fn stream(at: usize, made: &Made, seed: u64, length: Span) -> Vec<Drawn> {
             is_free: made.min_runtime.map(|minimum| minimum.0.is_zero()),
             waited: None,
             end: TraceEnd::Completed,
-        };
-        Drawn { job, stream: at }
-    };
-    (0..made.count).map(one).collect()
+        }
+    }
 }
 
 /// Returns a span times a factor, at most the longest span there is.

@@ -10,12 +10,12 @@ use scheduler_core::unit::{Bytes, Share, Span, Timestamp, written};
 
 use super::draw::{Draw, Purpose};
 use super::made;
-use super::teams::{Dealer, find, leaves};
-use super::terms::{Own, Terms};
-use super::{Budget, Error, Failures, Jobs, Load, Nodes, Scenario, TraceFile};
+use super::teams::{Dealer, Leaf, find, leaves};
+use super::terms::{Own, Terms, Texts, Whose};
+use super::{Budget, Error, Failures, Jobs, Load, Made, Nodes, Scenario, TraceFile};
 use crate::engine::{NodeSetup, Outage, Setup, SimJob};
 use crate::import;
-use crate::trace::{Import, Trace};
+use crate::trace::{Import, Trace, TraceJob};
 
 /// When every run begins: a Monday, so that days and weeks read well.
 const BEGIN: Timestamp = Timestamp::from_millis(1_767_571_200_000);
@@ -52,17 +52,7 @@ pub fn prepare(
     let gpus: u64 = nodes.iter().map(|node| u64::from(node.gpus)).sum();
     let leaves = leaves(&scenario.budgets);
     let length = scenario.length.map(|length| length.0);
-    let (trace, streams) = match &scenario.jobs {
-        Jobs::Trace(file) => (open(file, folder)?, Vec::new()),
-        Jobs::Made(streams) => {
-            for (at, stream) in streams.iter().enumerate() {
-                if let Some(path) = &stream.budget {
-                    find(&leaves, path, &format!("jobs.made[{at}].budget"))?;
-                }
-            }
-            made::draw(streams, seed, length.unwrap_or(USUAL_LENGTH))?
-        }
-    };
+    let (submissions, import) = submissions(scenario, folder, seed, &leaves)?;
     let widest = nodes.iter().map(|node| node.gpus).max().unwrap_or(0);
     let terms = Terms {
         rules: &scenario.rules,
@@ -72,27 +62,21 @@ pub fn prepare(
         node_gpus: widest,
     };
     let mut dealer = Dealer::new(&leaves, &scenario.teams, seed)?;
-    let streams_of = if let Jobs::Made(streams) = &scenario.jobs { streams.as_slice() } else { &[] };
-    let (mut jobs, mut too_big) = (Vec::new(), 0);
-    for (at, job) in trace.jobs.iter().enumerate() {
+    let mut texts = Texts::default();
+    let (mut jobs, mut too_big) = (Vec::with_capacity(submissions.size_hint().0), 0);
+    for (at, (stream, job)) in submissions.enumerate() {
         let whole = u64::from(job.gpus.div_ceil(widest.max(1))) * u64::from(widest);
         if u64::from(job.gpus) > gpus || (job.gpus > widest && whole > gpus) {
             too_big += 1;
             continue;
         }
-        let stream = streams.get(at).and_then(|stream| streams_of.get(*stream));
         let own = stream
             .map_or(Own::default(), |made| Own { resumable: made.resumable, checkpoints: made.checkpoints });
         let named = stream.and_then(|made| made.budget.as_deref());
-        let leaf = named.unwrap_or_else(|| &dealer.leaf(job).path);
-        jobs.push(SimJob {
-            name: job.name.clone(),
-            user: job.user.clone().unwrap_or_else(|| "unknown".into()),
-            request: terms.request(at as u64, job, leaf, own),
-            submitted_at: job.submitted_at,
-            patience: scenario.rules.patience.map(|patience| patience.0),
-            work: terms.work(job, own),
-        });
+        let leaf = named.unwrap_or_else(|| &dealer.leaf(&job).path);
+        let user = job.user.as_deref().unwrap_or("unknown");
+        let whose = Whose { user: texts.shared(user), budget: texts.shared(leaf) };
+        jobs.push(terms.job(at as u64, &job, whose, own));
     }
     let (offered, last) = pace(&mut jobs, gpus, scenario.load)?;
     let end = BEGIN.plus(length.unwrap_or_else(|| last.max(Span::from_hours(1))));
@@ -107,11 +91,39 @@ pub fn prepare(
         nodes,
         outages: outages.unwrap_or_default(),
         jobs,
+        patience: scenario.rules.patience.map(|patience| patience.0),
         hold_above,
         begin: BEGIN,
         end,
     };
-    Ok(Prepared { setup, import: trace.import, too_big, offered })
+    Ok(Prepared { setup, import, too_big, offered })
+}
+
+/// Jobs as they are submitted, in order, each with the stream that made it up.
+type Submissions<'a> = Box<dyn Iterator<Item = (Option<&'a Made>, TraceJob)> + 'a>;
+
+fn submissions<'a>(
+    scenario: &'a Scenario,
+    folder: &Path,
+    seed: u64,
+    leaves: &[Leaf],
+) -> Result<(Submissions<'a>, Import), Error> {
+    match &scenario.jobs {
+        Jobs::Trace(file) => {
+            let trace = open(file, folder)?;
+            Ok((Box::new(trace.jobs.into_iter().map(|job| (None, job))), trace.import))
+        }
+        Jobs::Made(streams) => {
+            for (at, stream) in streams.iter().enumerate() {
+                if let Some(path) = &stream.budget {
+                    find(leaves, path, &format!("jobs.made[{at}].budget"))?;
+                }
+            }
+            let length = scenario.length.map_or(USUAL_LENGTH, |length| length.0);
+            let jobs = made::draw(streams, seed, length)?;
+            Ok((Box::new(jobs.map(|(stream, job)| (streams.get(stream), job))), Import::default()))
+        }
+    }
 }
 
 fn open(file: &TraceFile, folder: &Path) -> Result<Trace, Error> {
@@ -141,7 +153,7 @@ fn pace(jobs: &mut [SimJob], gpus: u64, load: Load) -> Result<(f64, Span), Error
     let first = jobs.iter().map(|job| job.submitted_at).min().unwrap_or(Timestamp::ZERO);
     let last = jobs.iter().map(|job| job.submitted_at).max().unwrap_or(Timestamp::ZERO);
     let span = last.since(first);
-    let work: f64 = jobs.iter().map(|job| shape_gpus(job) as f64 * job.work.length.as_millis() as f64).sum();
+    let work: f64 = jobs.iter().map(|job| job.gpus() as f64 * job.work.length.as_millis() as f64).sum();
     let could = gpus as f64 * span.as_millis() as f64;
     let as_is = if could > 0.0 { work / could } else { 0.0 };
     let factor = match load {
@@ -168,10 +180,6 @@ fn check(load: f64, place: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::value(place, format!("{load} is no load"), "write a number above 0, like 2.0"))
-}
-
-fn shape_gpus(job: &SimJob) -> u64 {
-    u64::from(job.request.shape.nodes) * u64::from(job.request.shape.gpus_per_node.get())
 }
 
 fn settings_of(scenario: &Scenario, variant: &[(String, String)]) -> Result<Settings, Error> {

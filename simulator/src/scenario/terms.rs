@@ -1,13 +1,14 @@
 //! What a job of a trace asks for, by the scenario's rules.
 
-use scheduler_core::id::Label;
-use scheduler_core::spec::{Asks, Request, Shape};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use scheduler_core::unit::{GpuCount, Span};
 
 use super::draw::{Draw, Purpose};
 use super::made::times;
 use super::{Checkpoints, Models, Rules};
-use crate::engine::Work;
+use crate::engine::{SimJob, Work};
 use crate::record::JobEnd;
 use crate::trace::{TraceEnd, TraceJob};
 
@@ -31,36 +32,48 @@ pub(super) struct Own {
     pub checkpoints: Option<Checkpoints>,
 }
 
+/// Whose a job is.
+pub(super) struct Whose {
+    pub user: Arc<str>,
+    /// The path of its leaf.
+    pub budget: Arc<str>,
+}
+
+/// Texts that many jobs have, each kept once.
+#[derive(Default)]
+pub(super) struct Texts(BTreeSet<Arc<str>>);
+
+impl Texts {
+    /// Returns the one that is kept.
+    pub(super) fn shared(&mut self, text: &str) -> Arc<str> {
+        if let Some(kept) = self.0.get(text) {
+            return kept.clone();
+        }
+        let kept: Arc<str> = text.into();
+        self.0.insert(kept.clone());
+        kept
+    }
+}
+
 impl Terms<'_> {
-    /// Returns what a job asks for.
-    pub(super) fn request(&self, number: u64, job: &TraceJob, budget: &str, own: Own) -> Request {
+    /// Returns the job that a trace's `number`th becomes.
+    pub(super) fn job(&self, number: u64, job: &TraceJob, whose: Whose, own: Own) -> SimJob {
         let mut draw = Draw::of(self.seed, Purpose::Terms, number);
         let is_short = self.rules.debug.is_some_and(|debug| job.duration <= debug.up_to.0);
         let (minimum, drawn_limit) = self.minimum(&mut draw, job, is_short);
         let resumes = !draw.happens(self.rules.not_resumable);
-        Request {
-            name: Label::new(&job.name)
-                .or_else(|_| Label::new("job"))
-                .unwrap_or_else(|_| unreachable!("a label")),
-            budget: budget.to_owned(),
-            cluster: None,
-            shape: self.shape(job),
-            min_runtime: Some(minimum),
+        let (nodes, gpus_per_node) = self.shape(job);
+        SimJob {
+            name: job.name.as_str().into(),
+            user: whose.user,
+            budget: whose.budget,
+            nodes,
+            gpus_per_node,
+            min_runtime: minimum,
             time_limit: job.time_limit.filter(|limit| *limit >= job.duration).or(drawn_limit),
-            resumable: Some(own.resumable.unwrap_or(resumes)),
-            grace: None,
-            signal: None,
-            checkpoint_every: self
-                .checkpoints(own)
-                .every
-                .filter(|_| self.checkpoints(own).report)
-                .map(|every| every.0),
-            checkpoint_glob: None,
-            requeue_code: None,
-            retries: 0,
-            turn: None,
-            is_held: false,
-            asks: Asks::default(),
+            is_resumable: own.resumable.unwrap_or(resumes),
+            submitted_at: job.submitted_at,
+            work: self.work(job, own),
         }
     }
 
@@ -88,21 +101,13 @@ impl Terms<'_> {
         }
     }
 
-    /// Returns a shape: on one node as long as it fits, else on whole nodes, rounded up.
-    fn shape(&self, job: &TraceJob) -> Shape {
+    /// Returns on how many nodes it runs, and GPUs on each: on one as long as it fits, else on whole nodes, rounded up.
+    fn shape(&self, job: &TraceJob) -> (u32, GpuCount) {
         let (nodes, gpus_per_node) = match job.gpus <= self.node_gpus {
             true => (1, job.gpus),
             false => (job.gpus.div_ceil(self.node_gpus), self.node_gpus),
         };
-        Shape {
-            nodes,
-            gpus_per_node: GpuCount::new(gpus_per_node),
-            gpu_type: None,
-            or_types: Vec::new(),
-            within: None,
-            cpus: None,
-            memory: None,
-        }
+        (nodes, GpuCount::new(gpus_per_node))
     }
 
     fn checkpoints(&self, own: Own) -> Checkpoints {
@@ -110,7 +115,7 @@ impl Terms<'_> {
     }
 
     /// Returns what a job's processes do.
-    pub(super) fn work(&self, job: &TraceJob, own: Own) -> Work {
+    fn work(&self, job: &TraceJob, own: Own) -> Work {
         let saves = self.checkpoints(own);
         Work {
             length: job.duration.max(Span::from_secs(1)),

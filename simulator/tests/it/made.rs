@@ -3,8 +3,8 @@
 
 use scheduler_core::unit::{Span, Timestamp};
 use simulator::record::{
-    AttemptEnd, AttemptRecord, BudgetRecord, Cause, DateRecord, HeadRecord, JobEnd, JobRecord, NodeRecord,
-    PreemptionRecord, Record,
+    AttemptEnd, AttemptRecord, BudgetRecord, Cause, DateRecord, GpuPlace, HeadRecord, JobEnd, JobRecord,
+    NodeRecord, PreemptionRecord, Record,
 };
 
 /// A drawn sequence, equal for equal seeds (splitmix64).
@@ -109,13 +109,14 @@ fn budgets() -> Vec<BudgetRecord> {
     ]
 }
 
-fn slots(node: usize, lane: u16, lanes: u16) -> impl Iterator<Item = (usize, u16)> {
+fn slots(node: usize, lane: u16, lanes: u16) -> impl Iterator<Item = GpuPlace> {
     let slots = if lanes == 1 { 0..8 } else { lane..lane + 1 };
-    slots.map(move |slot| (node, slot))
+    let node = u32::try_from(node).expect("a small number");
+    slots.map(move |slot| GpuPlace::new(node, slot))
 }
 
 /// Fills some GPUs from the beginning to the end, one job after the other.
-fn lane_of(record: &mut Record, chance: &mut Chance, gpus: &[(usize, u16)], pauses: &[(u64, u64)]) {
+fn lane_of(record: &mut Record, chance: &mut Chance, gpus: &[GpuPlace], pauses: &[(u64, u64)]) {
     let end = record.end.since(record.begin).as_millis() / 60_000;
     let mut now = chance.below(120);
     while now < end {
@@ -133,9 +134,9 @@ fn lane_of(record: &mut Record, chance: &mut Chance, gpus: &[(usize, u16)], paus
         let is_over = ended <= end;
         let min = if is_free { 0 } else { protected };
         record.jobs.push(JobRecord {
-            name: format!("job-{job}"),
+            name: format!("job-{job}").into(),
             budget: 1 + usize::try_from(chance.below(3)).expect("a small number"),
-            user: format!("user-{}", chance.below(9)),
+            user: format!("user-{}", chance.below(9)).into(),
             submitted_at: at(now.saturating_sub(waited)),
             gpus: u32::try_from(gpus.len()).expect("a small number"),
             nodes: u32::try_from(gpus.len().div_ceil(8)).expect("a small number"),
@@ -151,7 +152,7 @@ fn lane_of(record: &mut Record, chance: &mut Chance, gpus: &[(usize, u16)], paus
         record.attempts.push(AttemptRecord {
             job,
             number: 1,
-            gpus: gpus.to_vec(),
+            gpus: gpus.into(),
             placed_at: at(now),
             go_at: Some(at(go)),
             started_at: Some(at(go)),

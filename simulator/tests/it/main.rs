@@ -5,6 +5,7 @@ mod browser;
 mod import;
 mod made;
 mod measured;
+mod memory;
 mod page;
 mod peers;
 mod shipped;

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use scheduler_core::unit::Timestamp;
 use simulator::measure::measure;
-use simulator::record::{AttemptEnd, AttemptRecord, Record};
+use simulator::record::{AttemptEnd, AttemptRecord, GpuPlace, Record};
 use simulator::report::{details, page};
 
 use crate::browser::{Browser, Seen};
@@ -46,7 +46,8 @@ impl Geometry {
     }
 
     /// Returns where a GPU's row begins.
-    fn y(&self, (node, slot): (usize, u16)) -> f64 {
+    fn y(&self, gpu: GpuPlace) -> f64 {
+        let (node, slot) = (gpu.node(), gpu.slot());
         let (top, high) = (self.number(&format!("/rows/{node}/0")), self.high(node));
         // A canvas is put on whole pixels.
         self.number("/y").round() + top + f64::from(slot) * high
@@ -146,7 +147,7 @@ fn every_state_has_its_look_in_light_and_dark() {
 }
 
 /// Returns a GPU that nobody had for an hour within the first two days, and from when until when.
-fn gap(record: &Record) -> ((usize, u16), u64, u64) {
+fn gap(record: &Record) -> (GpuPlace, u64, u64) {
     let gaps = record.attempts.iter().enumerate().filter_map(|(place, attempt)| {
         let next = record.attempts[place + 1..].iter().find(|next| next.gpus[0] == attempt.gpus[0])?;
         let freed = attempt.freed_at.filter(|_| next.placed_at < at(2880))?;
@@ -197,10 +198,10 @@ fn a_node_that_is_away_is_cross_hatched_in_grey() {
     let (record, page) = made();
     let seen = browser.load(page, &format!("from={}&to={}", 2 * DAY, 3 * DAY), (1400, false));
     let geometry = Geometry::of(&seen);
-    let last = record.nodes.len() - 1;
+    let last = u32::try_from(record.nodes.len() - 1).expect("a small number");
     // Beside the line at noon.
     let x = geometry.x(2 * DAY + DAY / 2) + 20.0;
-    let block = seen.picture.block((x, geometry.y((last, 1))), (14, 14));
+    let block = seen.picture.block((x, geometry.y(GpuPlace::new(last, 1))), (14, 14));
     assert!(spread(&block) > 60, "hatched");
     assert!(block.iter().all(|colour| hue(*colour).is_none()), "grey");
 }
@@ -241,7 +242,7 @@ fn tables_have_the_rows_of_the_pictures_and_nothing_is_asked_of_anybody() {
     assert_eq!(shown.len(), record.attempts.len().min(2000));
     for (row, attempt) in shown.iter().zip(&record.attempts) {
         let job = &record.jobs[attempt.job];
-        assert_eq!((&row[0], &row[5]), (&job.name, &job.gpus.to_string()));
+        assert_eq!((row[0].as_str(), row[5].as_str()), (&*job.name, job.gpus.to_string().as_str()));
         let times = [Some(attempt.placed_at), attempt.go_at, attempt.started_at, attempt.protected_until];
         let times = times.into_iter().chain([attempt.ended_at, attempt.freed_at]);
         assert_eq!(row[7..13], times.map(|at| moment(record, at)).collect::<Vec<_>>());
@@ -278,7 +279,7 @@ fn names_of_a_trace_are_text_on_the_page() {
     let mut record = week(3, Size { nodes: 4, days: 1 });
     let hostile = "</script><img src=x onerror=alert(1)>{{data}}&\"'";
     record.scenario = hostile.to_owned();
-    record.jobs.iter_mut().for_each(|job| job.name = hostile.to_owned());
+    record.jobs.iter_mut().for_each(|job| job.name = hostile.into());
     record.nodes[0].name = hostile.to_owned();
     record.budgets[1].path = hostile.to_owned();
     let seen = browser.load(&page(&record).unwrap(), "table=timeline,delivery&at=0", (360, true));
@@ -305,7 +306,7 @@ fn spans_are_stepped_through_by_keys_and_the_address_follows() {
     assert_eq!(seen.console, Vec::<String>::new());
     let (_, log) = seen.dom.split_once("<pre id=\"log\">").expect("the log is there");
     let log = unescaped(log.split_once("</pre>").expect("it ends").0);
-    let on_first = |attempt: &&AttemptRecord| attempt.gpus.contains(&(0, 0));
+    let on_first = |attempt: &&AttemptRecord| attempt.gpus.contains(&GpuPlace::new(0, 0));
     let first: Vec<&AttemptRecord> = record.attempts.iter().filter(on_first).take(2).collect();
     let name = |attempt: &AttemptRecord| record.jobs[attempt.job].name.clone();
     let lines: Vec<&str> = log.lines().collect();

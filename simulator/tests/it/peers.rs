@@ -2,7 +2,7 @@
 
 use scheduler_core::unit::{Span, Timestamp};
 use simulator::policy::NAMES;
-use simulator::record::{JobEnd, Record};
+use simulator::record::{GpuPlace, JobEnd, Record};
 use simulator::scenario::Scenario;
 use simulator::sweep::{Case, one};
 use tempfile::tempdir;
@@ -37,7 +37,7 @@ models: { checkpoints: { at_notice: true, leave_early: true } }
 /// Returns when a job started first, in seconds after the first submission.
 fn start(record: &Record, name: &str) -> Option<u64> {
     let first = record.jobs.iter().map(|job| job.submitted_at).min()?;
-    let job = record.jobs.iter().position(|job| job.name == name)?;
+    let job = record.jobs.iter().position(|job| *job.name == *name)?;
     let attempts = record.attempts.iter().filter(|attempt| attempt.job == job);
     let started: Option<Timestamp> = attempts.filter_map(|attempt| attempt.started_at).min();
     started.map(|at| at.since(first).as_millis() / 1000)
@@ -53,7 +53,7 @@ fn starts_between(record: &Record, name: &str, from: u64, until: u64) {
 
 /// Returns who was taken for whom.
 fn preemptions(record: &Record) -> Vec<(&str, Option<&str>)> {
-    let name = |job: usize| record.jobs[job].name.as_str();
+    let name = |job: usize| &*record.jobs[job].name;
     let all = record.preemptions.iter();
     all.map(|p| (name(record.attempts[p.victim].job), p.taken_for.map(name))).collect()
 }
@@ -137,16 +137,16 @@ fn every_policy_keeps_the_laws_of_apply() {
             let is_protected = victim.protected_until.is_some_and(|until| preemption.at < until);
             assert!(!is_protected, "{name}: {victim:?}");
         }
-        let mut held: Vec<(usize, u16, Timestamp, Timestamp)> = Vec::new();
+        let mut held: Vec<(GpuPlace, Timestamp, Timestamp)> = Vec::new();
         for attempt in &record.attempts {
             let Some(go_at) = attempt.go_at else { continue };
             let until = attempt.freed_at.unwrap_or(record.end);
-            held.extend(attempt.gpus.iter().map(|(node, slot)| (*node, *slot, go_at, until)));
+            held.extend(attempt.gpus.iter().map(|gpu| (*gpu, go_at, until)));
         }
         held.sort_unstable();
-        let is_twice = |pair: &[(usize, u16, Timestamp, Timestamp)]| {
+        let is_twice = |pair: &[(GpuPlace, Timestamp, Timestamp)]| {
             let (one, other) = (pair[0], pair[1]);
-            (one.0, one.1) == (other.0, other.1) && other.2.plus(Span::from_millis(1)) < one.3
+            one.0 == other.0 && other.1.plus(Span::from_millis(1)) < one.2
         };
         assert!(!held.windows(2).any(is_twice), "{name}: a GPU was with two at once");
     }

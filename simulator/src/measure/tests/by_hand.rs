@@ -207,6 +207,6 @@ fn a_launch_that_failed_is_overhead_and_nobodys_work() {
 #[test]
 fn two_attempts_on_one_gpu_are_told() {
     let mut record = small();
-    record.attempts[3].gpus = vec![(0, 0)];
+    record.attempts[3].gpus = slots(0, 0..1);
     assert_eq!(measure(&record).classes.held_twice_gpu_ms, 30 * MINUTE);
 }

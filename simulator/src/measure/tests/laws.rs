@@ -35,7 +35,7 @@ fn runs() -> impl Strategy<Value = Record> {
                 record.attempts.push(AttemptRecord {
                     protected_until: (min > 0).then(|| at(from + min * 60)),
                     freed_at: Some(at(from + length + clear)),
-                    ..attempt(place, slots(node, held), from, Some(from + length))
+                    ..attempt(place, slots(u32::try_from(node).unwrap(), held), from, Some(from + length))
                 });
             }
             record

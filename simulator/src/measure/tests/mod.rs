@@ -6,8 +6,8 @@ mod laws;
 use scheduler_core::unit::{Span, Timestamp};
 
 use crate::record::{
-    AttemptEnd, AttemptRecord, BudgetRecord, Cause, DateRecord, HeadRecord, JobEnd, JobRecord, NodeRecord,
-    PreemptionRecord, Record,
+    AttemptEnd, AttemptRecord, BudgetRecord, Cause, DateRecord, GpuPlace, HeadRecord, JobEnd, JobRecord,
+    NodeRecord, PreemptionRecord, Record,
 };
 
 /// One GPU-minute.
@@ -26,9 +26,9 @@ fn budget(path: &str, parent: Option<usize>, share: f64, is_leaf: bool) -> Budge
 
 fn job(name: &str, budget: usize, gpus: u32, submitted: u64, min_runtime: u64, work: u64) -> JobRecord {
     JobRecord {
-        name: name.to_owned(),
+        name: name.into(),
         budget,
-        user: "ann".to_owned(),
+        user: "ann".into(),
         submitted_at: at(submitted),
         gpus,
         nodes: 1,
@@ -41,7 +41,7 @@ fn job(name: &str, budget: usize, gpus: u32, submitted: u64, min_runtime: u64, w
 }
 
 /// An attempt that goes when it is placed, starts at once, and whose GPUs are free when it ends.
-fn attempt(job: usize, gpus: Vec<(usize, u16)>, from: u64, until: Option<u64>) -> AttemptRecord {
+fn attempt(job: usize, gpus: Box<[GpuPlace]>, from: u64, until: Option<u64>) -> AttemptRecord {
     AttemptRecord {
         job,
         number: 1,
@@ -57,8 +57,8 @@ fn attempt(job: usize, gpus: Vec<(usize, u16)>, from: u64, until: Option<u64>) -
     }
 }
 
-fn slots(node: usize, slots: std::ops::Range<u16>) -> Vec<(usize, u16)> {
-    slots.map(|slot| (node, slot)).collect()
+fn slots(node: u32, slots: std::ops::Range<u16>) -> Box<[GpuPlace]> {
+    slots.map(|slot| GpuPlace::new(node, slot)).collect()
 }
 
 /// Ten hours of two nodes with four GPUs, of which the second is away from the ninth hour on; `x` has half, `y` a

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::thin::{LeftOut, thin};
 use crate::measure::{Lost, Measures, Point, Room, series, tier, word};
-use crate::record::{AttemptEnd, AttemptRecord, JobEnd, Record};
+use crate::record::{AttemptEnd, AttemptRecord, GpuPlace, JobEnd, Record};
 
 /// The name and version of the data's shape.
 const SCHEMA: &str = "bursar.simulate-page/v1";
@@ -150,12 +150,12 @@ fn attempt_row(
 }
 
 /// Returns GPUs as runs of slots: node, first slot, slots; one after the other.
-fn ranges(gpus: &[(usize, u16)]) -> Vec<usize> {
+fn ranges(gpus: &[GpuPlace]) -> Vec<usize> {
     let mut sorted = gpus.to_vec();
     sorted.sort_unstable();
     let mut ranges: Vec<usize> = Vec::new();
-    for (node, slot) in sorted {
-        let slot = usize::from(slot);
+    for gpu in sorted {
+        let (node, slot) = (gpu.node(), usize::from(gpu.slot()));
         match ranges.len().checked_sub(3).map(|at| &mut ranges[at..]) {
             Some([last, first, slots]) if *last == node && *first + *slots == slot => *slots += 1,
             Some(_) | None => ranges.extend([node, slot, 1]),
@@ -171,7 +171,7 @@ fn preemptions<'r>(
 ) -> Vec<PreemptionRow<'r>> {
     let rows = record.preemptions.iter().filter_map(|preemption| {
         let attempt = kept.binary_search(&preemption.victim).ok()?;
-        let taken_for = preemption.taken_for.map(|job| record.jobs[job].name.as_str());
+        let taken_for = preemption.taken_for.map(|job| &*record.jobs[job].name);
         let cause = word(preemption.cause);
         Some(PreemptionRow(
             attempt,

@@ -55,7 +55,7 @@ fn length(record: &Record, attempt: &AttemptRecord) -> u64 {
 }
 
 fn nodes(attempt: &AttemptRecord) -> usize {
-    let mut nodes: Vec<usize> = attempt.gpus.iter().map(|(node, _)| *node).collect();
+    let mut nodes: Vec<usize> = attempt.gpus.iter().map(|gpu| gpu.node()).collect();
     nodes.sort_unstable();
     nodes.dedup();
     nodes.len()
@@ -66,6 +66,7 @@ mod tests {
     use scheduler_core::unit::{Span, Timestamp};
 
     use super::*;
+    use crate::record::GpuPlace;
 
     #[test]
     fn the_shortest_are_left_out_first_and_counted() {
@@ -73,7 +74,7 @@ mod tests {
         let attempt = |from, until, gpus: u16| AttemptRecord {
             job: 0,
             number: 1,
-            gpus: (0..gpus).map(|slot| (usize::from(slot / 4), slot % 4)).collect(),
+            gpus: (0..gpus).map(|slot| GpuPlace::new(u32::from(slot / 4), slot % 4)).collect(),
             placed_at: at(from),
             go_at: None,
             started_at: None,
