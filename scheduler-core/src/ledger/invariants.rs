@@ -3,10 +3,10 @@
 //! Each law has two forms: of the whole books, and of one change of them, which costs what was touched. If a law held
 //! before a change and holds of the change, it holds after it.
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::{Account, Books, Curve, PoolBooks};
 use crate::budget::Budget;
@@ -32,9 +32,15 @@ pub fn check_occupancy(books: &Books, now: Timestamp) -> Result<(), String> {
 /// # Errors
 /// With what does not add up, in words.
 pub fn check_occupancy_change(before: &Books, after: &Books, now: Timestamp) -> Result<(), String> {
-    let none = PoolBooks::default();
     after.pools().touched_since(before.pools()).try_for_each(|(name, pool)| {
-        let old = before.pool(name).unwrap_or(&none);
+        let none;
+        let old = match before.pool(name) {
+            Some(old) => old,
+            None => {
+                none = PoolBooks::default();
+                &none
+            }
+        };
         let touched = pool.class_curves().touched_since(old.class_curves());
         let classes = sum(touched.filter_map(|(class, curve)| {
             let was = old.class_curves().get(class);
@@ -60,7 +66,7 @@ pub fn check_tree_sums(books: &Books, tree: &Table<BudgetId, Budget>, now: Times
         let figures = pool.accounts().iter().map(|(key, account)| (*key, charges(account, now)));
         let (own, below) = by_parent(figures, tree)?;
         for (key, sum) in below {
-            let own = own.get(&key).copied().unwrap_or_default();
+            let own = of(&own, key);
             if own.iter().zip(sum).any(|(own, below)| *own < below) {
                 return Err(unlike(name, key, own, sum));
             }
@@ -80,22 +86,21 @@ pub fn check_tree_change(
     tree: &Table<BudgetId, Budget>,
     now: Timestamp,
 ) -> Result<(), String> {
-    let none = PoolBooks::default();
+    let none = Table::default();
     for (name, pool) in after.pools().touched_since(before.pools()) {
-        let old = before.pool(name).unwrap_or(&none);
-        let changes = pool.accounts().touched_since(old.accounts()).filter_map(|(key, account)| {
-            let was = old.accounts().get(key);
+        let old = before.pool(name).map_or(&none, PoolBooks::accounts);
+        let changes = pool.accounts().touched_since(old).filter_map(|(key, account)| {
+            let was = old.get(key);
             let is_other = was.is_none_or(|was| !Arc::ptr_eq(was, account));
             is_other.then(|| (*key, less(charges(account, now), was.map_or([0; 3], |was| charges(was, now)))))
         });
         let (own, below) = by_parent(changes, tree)?;
         // Whose own account did not change has children that did neither, in sum.
-        for key in own.keys().chain(below.keys()) {
+        for &(key, _) in own.iter().chain(&below) {
             let is_inner = tree.get(&key.0).is_some_and(|budget| !budget.children.is_empty());
-            let of = |all: &Accounts| all.get(key).copied().unwrap_or_default();
-            let (own, sum) = (of(&own), of(&below));
+            let (own, sum) = (of(&own, key), of(&below, key));
             if is_inner && own != sum {
-                return Err(unlike(name, *key, own, sum));
+                return Err(unlike(name, key, own, sum));
             }
         }
     }
@@ -105,23 +110,34 @@ pub fn check_tree_change(
 type Key = (BudgetId, Tier);
 /// Charge, rate, set aside; or what a change did to them.
 type Charges = [i128; 3];
-type Accounts = BTreeMap<Key, Charges>;
+/// In order of their keys: few, and made with each entry.
+type Accounts = Vec<(Key, Charges)>;
 
-/// Returns figures by account, and their sums by parent account.
+fn of(accounts: &Accounts, key: Key) -> Charges {
+    let at = accounts.binary_search_by_key(&key, |(key, _)| *key);
+    at.map_or([0; 3], |at| accounts[at].1)
+}
+
+/// Returns figures by account, which come in order, and their sums by parent account.
 fn by_parent(
     figures: impl Iterator<Item = (Key, Charges)>,
     tree: &Table<BudgetId, Budget>,
 ) -> Result<(Accounts, Accounts), String> {
     let own: Accounts = figures.collect();
     let mut below = Accounts::new();
-    for (&(budget, tier), &part) in &own {
+    for &((budget, tier), part) in &own {
         let record = tree.get(&budget);
         let record = record.ok_or_else(|| format!("an account of budget {budget}, which does not exist"))?;
-        if let Some(parent) = record.parent {
-            let total = below.entry((parent, tier)).or_default();
-            *total = sum([*total, part].into_iter());
-        }
+        below.extend(record.parent.map(|parent| ((parent, tier), part)));
     }
+    below.sort_unstable_by_key(|(key, _)| *key);
+    below.dedup_by(|(key, part), (of, total)| {
+        let is_same = key == of;
+        if is_same {
+            *total = sum([*total, *part].into_iter());
+        }
+        is_same
+    });
     Ok((own, below))
 }
 
