@@ -126,8 +126,19 @@ impl Standing {
 
     /// Writes down what is remembered, if it has changed and nobody is writing it. Disk work.
     pub(crate) fn save(&self) {
+        if let Ok(turn) = self.saving.try_lock() {
+            self.write_down(&turn);
+        }
+    }
+
+    /// Writes down all that is remembered, behind whoever is writing what it was a while ago. Disk work, for the end.
+    pub(crate) fn save_all(&self) {
+        let turn = lock(&self.saving);
+        self.write_down(&turn);
+    }
+
+    fn write_down(&self, _turn: &MutexGuard<'_, ()>) {
         let Some(dir) = lock(&self.dir).clone() else { return };
-        let Ok(_turn) = self.saving.try_lock() else { return };
         let held = {
             let mut others = lock(&self.others);
             if !std::mem::take(&mut others.has_changed) {
@@ -256,6 +267,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
     use super::*;
 
     fn held(term: u64, index: u64) -> Held {
@@ -313,6 +327,29 @@ mod tests {
         let third = Standing::default();
         third.keep_in(dir.path());
         assert_eq!((third.remembered(stays), third.remembered(goes)), (held(3, 9), Held::default()));
+    }
+
+    #[test]
+    fn what_is_remembered_at_the_end_is_written_behind_a_writing_that_is_under_way() {
+        const A_WHILE: Duration = Duration::from_millis(200);
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let id = ReplicaId::new(2);
+        let standing = Standing::default();
+        standing.keep_in(dir.path());
+        standing.acknowledged(id, 3, Some(Position { term: 3, index: 9 }));
+        let under_way = lock(&standing.saving);
+        let (done, saved) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                standing.save_all();
+                done.send(()).expect("somebody listens");
+            });
+            assert!(saved.recv_timeout(A_WHILE).is_err(), "the other one writes what it was a while ago");
+            drop(under_way);
+        });
+        let again = Standing::default();
+        again.keep_in(dir.path());
+        assert_eq!(again.remembered(id), held(3, 9));
     }
 
     #[test]

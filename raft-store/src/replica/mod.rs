@@ -230,7 +230,7 @@ impl Inner {
     async fn save_remembered(&self) {
         let links = Arc::clone(&self.links);
         // A disk that stands still must not hold up the end; a little less is remembered then.
-        let saving = tokio::task::spawn_blocking(move || links.standing().save());
+        let saving = tokio::task::spawn_blocking(move || links.standing().save_all());
         let _ = tokio::time::timeout(FLUSH_LIMIT, saving).await;
     }
 

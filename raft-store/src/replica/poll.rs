@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// Returns until when something has to have happened, also on a machine that is busy.
 pub fn soon() -> Instant {
-    Instant::now() + Duration::from_secs(60)
+    Instant::now() + Duration::from_secs(240)
 }
 
 /// Waits a moment before another look, as long as there is time.

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use raft_store::{Answer, ClusterId, Config, Member, PeerSecret, Replica, ReplicaId, Timing, open, propose};
+use raft_store::{
+    Answer, ClusterId, Config, Member, PeerSecret, Replica, ReplicaId, Timing, change, open, propose,
+};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -17,10 +19,11 @@ use tonic::transport::Server;
 use crate::register::{Register, set};
 
 pub const SECRET: [u8; 32] = [42; 32];
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(240);
 
-/// Slow enough for a busy machine: what is tested is what happens, not how fast.
-pub const TIMING: Timing = Timing::millis(100, 500, 1000);
+/// Slow enough for a machine on which a thread may wait a second for a core: what is tested is what happens, not how
+/// fast, and several tests speak to one leader all along.
+pub const TIMING: Timing = Timing::millis(200, 1500, 3000);
 
 pub fn config(dir: &Path) -> Config {
     let mut config = Config::new(dir, PeerSecret::new(SECRET));
@@ -175,6 +178,39 @@ impl Cluster {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// Asks whoever leads, again when it leads no more: a busy machine may elect another one at any time.
+    pub async fn led<T>(
+        &self,
+        ask: impl AsyncFn(&Replica) -> Result<T, change::Error>,
+    ) -> Result<T, change::Error> {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let leader = self.leader().await;
+            match ask(self.nodes[leader].replica()).await {
+                Err(change::Error::NotLeader { .. } | change::Error::Timeout) => {}
+                answer => return answer,
+            }
+            pause("a leader that stays", deadline).await;
+        }
+    }
+
+    /// Returns a replica that runs and does not lead.
+    pub async fn follower(&self) -> usize {
+        let leader = self.leader().await;
+        let other = |at: &usize| *at != leader && self.nodes[*at].live.is_some();
+        (0..self.nodes.len()).find(other).expect("two run")
+    }
+
+    /// Waits until whoever leads sees that one that joins has caught up.
+    pub async fn has_caught_up(&self, member: ReplicaId) {
+        eventually("it has caught up", || {
+            let mut live = self.nodes.iter().filter(|node| node.live.is_some());
+            let is_level = |joining: raft_store::Joining| joining.has_caught_up();
+            live.any(|node| node.replica().joining(member).is_some_and(is_level)).then_some(())
+        })
+        .await;
     }
 
     pub async fn stop(&mut self) {

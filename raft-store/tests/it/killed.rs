@@ -4,11 +4,10 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
 
 use raft_store::{ClusterId, Member, Replica, ReplicaId};
 
-use crate::cluster::config;
+use crate::cluster::{DEADLINE, config};
 use crate::register::{Register, set};
 
 pub const DIR: &str = "RAFT_STORE_CHILD_DIR";
@@ -69,7 +68,7 @@ fn nothing_acknowledged_is_missing_after_any_kill() {
         });
         let mut more = 5 + round * 7 % 23;
         while more > 0 {
-            let line = said.recv_timeout(Duration::from_secs(60)).expect("the child goes on");
+            let line = said.recv_timeout(DEADLINE).expect("the child goes on");
             if let Some(held) = line.strip_prefix("held ") {
                 let held: u64 = held.parse().expect("a number");
                 assert!(

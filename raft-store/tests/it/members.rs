@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::time::Instant;
 
 use raft_store::{Replica, ReplicaId, Role, change, open};
 
-use crate::cluster::{Cluster, Node, config, copy, eventually, fresh_id};
+use crate::cluster::{Cluster, DEADLINE, Node, config, copy, eventually, fresh_id, pause};
 use crate::register::Register;
 
 fn id(number: u64) -> ReplicaId {
@@ -20,26 +21,12 @@ fn founder(at: usize) -> ReplicaId {
 /// Adds a replica through whoever leads, repeating what was cut off.
 async fn join(cluster: &Cluster, node: &Node) -> ReplicaId {
     let addr = node.addr.to_string();
-    loop {
-        let leader = cluster.leader().await;
-        match cluster.nodes[leader].replica().add_member(&addr, "client").await {
-            Ok(member) => return member.id,
-            Err(change::Error::NotLeader { .. } | change::Error::Timeout) => {}
-            Err(error) => panic!("a replica does not join: {error:?}"),
-        }
-    }
+    cluster.led(async |leader| leader.add_member(&addr, "client").await).await.expect("it joins").id
 }
 
 /// Removes a replica through whoever leads.
 async fn remove(cluster: &Cluster, gone: ReplicaId) {
-    loop {
-        let leader = cluster.leader().await;
-        match cluster.nodes[leader].replica().remove_member(gone).await {
-            Ok(()) => return,
-            Err(change::Error::NotLeader { .. } | change::Error::Timeout) => {}
-            Err(error) => panic!("a replica is not removed: {error:?}"),
-        }
-    }
+    cluster.led(async |leader| leader.remove_member(gone).await).await.expect("it is removed");
 }
 
 /// Waits until exactly these vote, as all who do see it.
@@ -61,15 +48,26 @@ fn own(node: &Node) -> ReplicaId {
 async fn leadership_is_handed_over_on_request() {
     let mut cluster = Cluster::founded(3, 1_000_000).await;
     cluster.set("a", "1").await;
-    let leader = cluster.leader().await;
-    let next = founder((leader + 1) % 3);
-    let refusal = cluster.nodes[leader].replica().transfer_leader(id(99)).await;
+    let refusal = cluster.led(async |leader| leader.transfer_leader(id(99)).await).await;
     assert!(matches!(refusal, Err(change::Error::NoSuchMember(_))), "{refusal:?}");
-    cluster.nodes[leader].replica().transfer_leader(next).await.expect("it is handed over");
-    assert_eq!(cluster.leader().await, (leader + 1) % 3);
-    let refusal = cluster.nodes[leader].replica().transfer_leader(id(99)).await;
-    assert!(matches!(refusal, Err(change::Error::NotLeader { .. })));
-    cluster.nodes[leader].replica().transfer_leader(next).await.expect("it leads already");
+    // A busy machine may elect somebody else at any time; then it is asked again.
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let leader = cluster.leader().await;
+        let (next, place) = (founder((leader + 1) % 3), (leader + 1) % 3);
+        let old = cluster.nodes[leader].replica().clone();
+        let handed = old.transfer_leader(next).await;
+        if handed.is_ok() && cluster.leader().await == place {
+            let refusal = old.transfer_leader(id(99)).await;
+            let again = old.transfer_leader(next).await;
+            if cluster.leader().await == place {
+                assert!(matches!(refusal, Err(change::Error::NotLeader { .. })), "{refusal:?}");
+                again.expect("it leads already");
+                break;
+            }
+        }
+        pause("it is handed over", deadline).await;
+    }
     cluster.set("a", "2").await;
     cluster.stop().await;
 }
@@ -83,34 +81,33 @@ async fn a_lost_replica_is_replaced_under_a_new_number() {
     let leader = cluster.leader().await;
     let lost = (leader + 1) % 3;
     cluster.nodes[lost].stop().await;
-    let replica = cluster.nodes[leader].replica().clone();
 
-    let mut fresh = Node::new().await;
-    let member = replica.add_learner(&fresh.addr.to_string(), "client").await.expect("it is invited");
+    let fresh = Node::new().await;
+    let addr = fresh.addr.to_string();
+    let member = cluster.led(async |leader| leader.add_learner(&addr, "client").await).await;
+    let member = member.expect("it is invited");
     assert!(member.id.get() >= 1000, "numbers of founders are never given again");
     assert_eq!(
         fresh.replica().identity().map(|own| (own.cluster, own.replica)),
         Some((cluster.id, member.id))
     );
-    let refusal = replica.transfer_leader(member.id).await;
+    let refusal = cluster.led(async |leader| leader.transfer_leader(member.id).await).await;
     assert!(matches!(refusal, Err(change::Error::NoVote(_))), "{refusal:?}");
-    eventually("it has caught up", || {
-        replica.joining(member.id).is_some_and(|joining| joining.has_caught_up()).then_some(())
-    })
-    .await;
+    cluster.has_caught_up(member.id).await;
     // In one change: the majority never rests on the lost one.
-    let replaces = BTreeSet::from([founder(lost)]);
-    replica.promote(&BTreeSet::from([member.id]), &replaces).await.expect("it votes in the other's place");
-    let status = replica.status();
+    let (joins, replaces) = (BTreeSet::from([member.id]), BTreeSet::from([founder(lost)]));
+    let changed = cluster.led(async |leader| leader.promote(&joins, &replaces).await).await;
+    changed.expect("it votes in the other's place");
+    let status = cluster.nodes[cluster.leader().await].replica().status();
     assert!(!status.members.iter().any(|member| replaces.contains(&member.id)), "{status:?}");
     fresh.replica().read_barrier().await.expect("it reads");
     assert_eq!(fresh.machine().get("k49").as_deref(), Some("kept"));
 
     // The new one counts: with it and the leader alone the cluster goes on.
-    let third = (leader + 2) % 3;
+    let third = cluster.follower().await;
     cluster.nodes[third].stop().await;
+    cluster.nodes.push(fresh);
     cluster.set("after", "1").await;
-    fresh.stop().await;
     cluster.stop().await;
 }
 
@@ -205,17 +202,17 @@ async fn a_join_that_is_cut_off_goes_on_under_the_same_number() {
     }
     let mut node = Node::new().await;
     let addr = node.addr.to_string();
-    let leader = cluster.leader().await;
-    let first = cluster.nodes[leader].replica().add_learner(&addr, "client").await.expect("it is invited");
+    let invite = async |leader: &Replica| leader.add_learner(&addr, "client").await;
+    let first = cluster.led(&invite).await.expect("it is invited");
     // The learner dies while it catches up, and comes back.
     node.stop().await;
-    let refusal = cluster.nodes[leader].replica().add_learner(&addr, "client").await;
+    let refusal = cluster.led(&invite).await;
     assert!(matches!(refusal, Err(change::Error::Unreachable { .. })), "{refusal:?}");
     node.start().await;
-    let again =
-        cluster.nodes[leader].replica().add_learner(&addr, "client").await.expect("it is one already");
+    let again = cluster.led(&invite).await.expect("it is one already");
     assert_eq!(again, first);
     // The leader dies before the new one votes.
+    let leader = cluster.leader().await;
     cluster.nodes[leader].stop().await;
     assert_eq!(join(&cluster, &node).await, first.id);
     let next = cluster.leader().await;
@@ -224,7 +221,7 @@ async fn a_join_that_is_cut_off_goes_on_under_the_same_number() {
     cluster.nodes.push(node);
     assert_eq!(cluster.get(3, "k99").await, Some(long));
     let one = cluster.nodes[0].member(1);
-    let taken = cluster.nodes[cluster.leader().await].replica().add_learner(&one.peer_addr, "client").await;
+    let taken = cluster.led(async |leader| leader.add_learner(&one.peer_addr, "client").await).await;
     assert_eq!(taken.expect("a founder is a member").id, id(1));
     cluster.stop().await;
 }
@@ -253,17 +250,26 @@ async fn a_replica_of_elsewhere_or_of_before_does_not_join() {
 async fn a_removal_that_leaves_no_majority_is_refused_before_anything_is_written() {
     let mut cluster = Cluster::founded(3, 1_000_000).await;
     cluster.set("a", "1").await;
-    let leader = cluster.leader().await;
-    let (dead, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let dead = cluster.follower().await;
     cluster.nodes[dead].stop().await;
-    let replica = cluster.nodes[leader].replica().clone();
     // At once: it need not have been silent for long.
-    let refusal = replica.remove_member(founder(other)).await;
+    let deadline = Instant::now() + DEADLINE;
+    let (refusal, voters) = loop {
+        let other = founder(cluster.follower().await);
+        let leader = cluster.nodes[cluster.leader().await].replica();
+        match leader.remove_member(other).await {
+            // Another one leads now.
+            Err(change::Error::NotLeader { .. } | change::Error::Timeout) => {}
+            Ok(()) => panic!("{other:?} was removed"),
+            refusal => break (refusal, leader.status().voters.len()),
+        }
+        pause("a leader that stays", deadline).await;
+    };
     let expected = matches!(refusal, Err(change::Error::NoMajority { voters: 2, alive: 1, needed: 2 }));
     assert!(expected, "{refusal:?}");
-    assert_eq!(replica.status().voters.len(), 3);
+    assert_eq!(voters, 3);
     // The dead one can go, and then the cluster is two.
-    replica.remove_member(founder(dead)).await.expect("both that are left are there");
+    remove(&cluster, founder(dead)).await;
     cluster.set("a", "2").await;
     cluster.stop().await;
 }
@@ -319,15 +325,14 @@ async fn changes_at_the_same_time_are_made_one_after_the_other() {
     let mut cluster = Cluster::founded(5, 1_000_000).await;
     cluster.set("a", "1").await;
     let leader = cluster.leader().await;
-    let replica = cluster.nodes[leader].replica().clone();
     let node = Node::new().await;
     let addr = node.addr.to_string();
     let (first, second) = (founder((leader + 1) % 5), founder((leader + 2) % 5));
     let (one, two, three, four) = tokio::join!(
-        replica.remove_member(first),
-        replica.remove_member(second),
-        replica.add_member(&addr, "client"),
-        replica.add_learner(&addr, "client"),
+        cluster.led(async |leader| leader.remove_member(first).await),
+        cluster.led(async |leader| leader.remove_member(second).await),
+        cluster.led(async |leader| leader.add_member(&addr, "client").await),
+        cluster.led(async |leader| leader.add_learner(&addr, "client").await),
     );
     one.expect("a majority stays");
     two.expect("a majority stays");
@@ -335,7 +340,11 @@ async fn changes_at_the_same_time_are_made_one_after_the_other() {
     assert_eq!(joined, again, "two calls for one replica give one number");
     let mut wanted: Vec<_> = (0..5).map(founder).filter(|id| ![first, second].contains(id)).collect();
     wanted.push(joined.id);
-    eventually("they are what was asked for", || (replica.status().voters == wanted).then_some(())).await;
+    eventually("they are what was asked for", || {
+        let mut live = cluster.nodes.iter().map(|node| node.replica().status());
+        live.any(|status| status.is_leader() && status.voters == wanted).then_some(())
+    })
+    .await;
     let mut node = node;
     node.stop().await;
     cluster.stop().await;
@@ -485,16 +494,17 @@ async fn a_wiped_replica_waits_and_comes_back_under_a_new_number_only() {
     cluster.nodes[wiped].stop().await;
     fs::remove_dir_all(cluster.nodes[wiped].dir.path()).expect("it was there");
     cluster.nodes[wiped].start().await;
-    let replica = cluster.nodes[leader].replica().clone();
     let addr = cluster.nodes[wiped].addr.to_string();
-    let member = replica.add_learner(&addr, "client").await.expect("it is invited");
+    let mut fresh = std::mem::replace(&mut cluster.nodes[wiped], Node::new().await);
+    cluster.nodes[wiped].stop().await;
+    let member = cluster.led(async |leader| leader.add_learner(&addr, "client").await).await;
+    let member = member.expect("it is invited");
     assert_ne!(member.id, founder(wiped));
-    eventually("it has caught up", || {
-        replica.joining(member.id).is_some_and(|joining| joining.has_caught_up()).then_some(())
-    })
-    .await;
-    let replaces = BTreeSet::from([founder(wiped)]);
-    replica.promote(&BTreeSet::from([member.id]), &replaces).await.expect("it takes the old one's place");
+    cluster.has_caught_up(member.id).await;
+    let (joins, replaces) = (BTreeSet::from([member.id]), BTreeSet::from([founder(wiped)]));
+    let changed = cluster.led(async |leader| leader.promote(&joins, &replaces).await).await;
+    changed.expect("it takes the old one's place");
+    std::mem::swap(&mut cluster.nodes[wiped], &mut fresh);
     assert_eq!(own(&cluster.nodes[wiped]), member.id);
     assert_eq!(cluster.get(wiped, "a").await.as_deref(), Some("2"));
     cluster.stop().await;

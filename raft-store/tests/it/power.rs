@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use raft_store::{ClusterId, Member, Replica, ReplicaId, propose};
 
-use crate::cluster::{config, eventually, pause};
+use crate::cluster::{DEADLINE, config, eventually, pause};
 use crate::killed::DIR;
 use crate::register::{Register, set};
 
@@ -106,6 +106,9 @@ fn nothing_acknowledged_is_missing_after_a_power_cut() {
     }
 }
 
+/// Longer than a fact takes that there is room for.
+const A_WHILE: Duration = Duration::from_secs(15);
+
 /// Fills the file system of `file` until only so many bytes are left.
 fn fill(file: &Path, left: u64) {
     let seen = rustix::fs::statvfs(file.parent().expect("a file is in a folder")).expect("it can be asked");
@@ -149,7 +152,7 @@ async fn a_full_disk_refuses_proposals_keeps_facts_and_recovers_by_itself() {
     let mut waiting = None;
     loop {
         let mut fact = Box::pin(replica.propose_from_reserve(set(&format!("fact-{facts}"), &padding)));
-        match tokio::time::timeout(Duration::from_secs(3), &mut fact).await {
+        match tokio::time::timeout(A_WHILE, &mut fact).await {
             Ok(Ok(_)) => facts += 1,
             Ok(Err(propose::Error::DiskFull { is_scarce: false })) => break,
             Ok(Err(error)) => panic!("a fact failed: {error}"),
@@ -170,9 +173,9 @@ async fn a_full_disk_refuses_proposals_keeps_facts_and_recovers_by_itself() {
         (room > 20 << 20).then_some(())
     })
     .await;
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + DEADLINE;
     if let Some(fact) = waiting {
-        let written = tokio::time::timeout(Duration::from_secs(30), fact).await;
+        let written = tokio::time::timeout(DEADLINE, fact).await;
         written.expect("it goes on when there is room").expect("what was taken is not lost");
         facts += 1;
     }
