@@ -14,6 +14,9 @@ use crate::lab::{ADMIN, Lab, try_at_once, until};
 
 /// Between two writes of one writer.
 const PACE: Duration = Duration::from_millis(15);
+/// After so many calls that nobody waited for, writers go on more slowly, with this between two.
+const AHEAD: usize = 2_000;
+const SLOWLY: Duration = Duration::from_millis(200);
 /// How often one looks whether a pause is over.
 const LOOK: Duration = Duration::from_millis(10);
 /// GPUs that a job asks for which is to wait for ever: more than are idle.
@@ -64,6 +67,8 @@ struct Shared {
     prefix: String,
     told: Mutex<Told>,
     acknowledged: AtomicUsize,
+    /// How many had been acknowledged when more were last waited for.
+    waited: AtomicUsize,
     in_flight: AtomicUsize,
     is_paused: AtomicBool,
 }
@@ -94,6 +99,7 @@ impl Load {
             prefix: lab.fresh("kept"),
             told: Mutex::default(),
             acknowledged: AtomicUsize::new(0),
+            waited: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             is_paused: AtomicBool::new(false),
         });
@@ -126,7 +132,9 @@ impl Load {
     /// Returns at once when so many more calls are acknowledged; whether they were in `patience`.
     #[must_use]
     pub fn wait_more(&self, more: usize, patience: Duration) -> bool {
-        let wanted = self.shared.acknowledged.load(Ordering::SeqCst) + more;
+        let acknowledged = self.shared.acknowledged.load(Ordering::SeqCst);
+        self.shared.waited.store(acknowledged, Ordering::SeqCst);
+        let wanted = acknowledged + more;
         let look = || (self.shared.acknowledged.load(Ordering::SeqCst) >= wanted).then_some(());
         try_at_once(patience, look).is_some()
     }
@@ -219,7 +227,10 @@ impl Shared {
     }
 
     async fn turn(&self) {
-        tokio::time::sleep(PACE).await;
+        // What takes long, on a slow machine, is not to leave it more and more to do.
+        let ahead =
+            self.acknowledged.load(Ordering::SeqCst).saturating_sub(self.waited.load(Ordering::SeqCst));
+        tokio::time::sleep(if ahead > AHEAD { SLOWLY } else { PACE }).await;
         while self.is_paused.load(Ordering::SeqCst) {
             tokio::time::sleep(LOOK).await;
         }

@@ -6,10 +6,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use rustix::process::Signal;
 use xtask::{ClusterLock, not_available};
 
 use super::shelf::{Disk, Make, Shelf, Unavailable};
-use crate::lab::{Lab, Plan};
+use crate::lab::{Lab, Plan, send, try_until};
 
 /// A lab whose replicas' data directories are on disks of their own. Dropping it ends the lab and takes the disks down.
 #[derive(Debug)]
@@ -53,6 +54,20 @@ impl OnDisks {
     /// Kills the processes of some replicas at once.
     pub fn kill(&mut self, who: &[usize]) {
         who.iter().for_each(|n| self.lab.replicas[*n].kill());
+    }
+
+    /// Sends a signal to the processes of some replicas.
+    pub fn signal(&self, who: &[usize], signal: Signal) {
+        who.iter().filter_map(|n| self.lab.replicas[*n].pid()).for_each(|pid| send(pid, signal));
+    }
+
+    /// Waits until one of some replicas has ended by itself, and returns what those said that have.
+    pub fn ended(&mut self, who: &[usize], patience: Duration) -> Vec<String> {
+        let look = || {
+            let ended: Vec<String> = who.iter().filter_map(|n| self.lab.replicas[*n].last_words()).collect();
+            (!ended.is_empty()).then_some(ended)
+        };
+        try_until(patience, look).unwrap_or_default()
     }
 
     /// Unmounts the disks of some replicas, whose processes are gone, and mounts them again.

@@ -1,5 +1,6 @@
 //! The lab itself.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +14,7 @@ use tokio::runtime::{Handle, Runtime};
 use super::agent::Agent;
 use super::gate::Gate;
 use super::parts::Parts;
-use super::plan::{Plan, own_account};
+use super::plan::{Plan, Timing, own_account};
 use super::proc::own_processes;
 use super::process::kill;
 use super::replica::Replica;
@@ -147,7 +148,12 @@ impl Lab {
             args.extend(["--founder".into(), format!("{},{}", replica.client, replica.peer)]);
         }
         args.extend(self.plan.settings.iter().flat_map(|setting| ["--set".into(), setting.clone()]));
-        let said = self.run(Command::new(&self.parts.bursar).args(&args), ADMIN)?;
+        // A replica that did not answer in time is asked again, as the message says.
+        let said = until("every replica answers its founder", || {
+            let said = self.run(Command::new(&self.parts.bursar).args(&args), ADMIN);
+            let is_early = said.as_ref().is_ok_and(|said| said.err.contains("founding can be tried again"));
+            (!is_early).then_some(said)
+        })?;
         ensure!(said.code == 0, "founding failed: {said:#?}\n{}", self.logs());
         // A context shows its token to the replicas that it knows only; a lab asks others too.
         write_private(&self.token_file(ADMIN), &self.admin_token()?)
@@ -227,9 +233,15 @@ impl Lab {
         }
         self.wait_nodes();
         let admin = self.client(ADMIN)?;
-        self.block_on(admin.cancel_all("the test is over"))?;
+        let mut asked = BTreeSet::new();
         until("no job is live and no GPU occupied", || {
-            let is_empty = self.block_on(admin.live_jobs()).is_ok_and(|live| live.is_empty());
+            // What was on its way when the law ended may come later than the others.
+            let live = self.block_on(admin.live_jobs()).ok()?;
+            let is_empty = live.is_empty();
+            if live.iter().any(|job| !asked.contains(job)) {
+                self.block_on(admin.cancel_all("the test is over")).ok()?;
+                asked.extend(live);
+            }
             let view = self.block_on(admin.status()).ok()?;
             let is_idle = view.pools.iter().all(|pool| pool.idle == pool.gpus);
             (is_empty && is_idle && view.safe_mode.is_none()).then_some(())
@@ -371,6 +383,11 @@ impl Lab {
         let path = self.folder.join(name);
         fs::write(&path, text).with_context(|| format!("failed to write {}", path.display()))?;
         path.to_str().map(String::from).context("the lab's folder has a name that is no text")
+    }
+
+    /// Returns the times of the consensus among its replicas.
+    pub fn timing(&self) -> Timing {
+        self.plan.timing
     }
 
     /// Returns the lab's folder.

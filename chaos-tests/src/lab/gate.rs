@@ -10,6 +10,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 
 use super::proc::{Identity, identity};
 use super::wait::until;
+use crate::work::whole_lines;
 
 /// What a job of a gate wrote about itself when it started: one line an attempt, in a file that no fault touches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +64,7 @@ impl Gate {
             let mut next = || numbers.next().expect("three numbers");
             Run { job: next(), attempt: next(), pid: i32::try_from(next()).expect("a process's number") }
         };
-        text.lines().map(run).collect()
+        whole_lines(&text).map(run).collect()
     }
 
     /// Waits until the job's process runs, and returns which one it is.

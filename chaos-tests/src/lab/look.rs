@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::cluster::{ADMIN, Lab};
-use super::wait::{DEADLINE, try_until};
+use super::wait::{DEADLINE, try_until, until};
 use crate::work::{lines_in, overlaps};
 
 /// What one replica says it has applied.
@@ -62,7 +62,7 @@ impl Lab {
         let standings = self.standings();
         assert!(standings.windows(2).all(|pair| pair[0].digest == pair[1].digest), "{standings:#?}");
         let admin = self.client(ADMIN).expect("the admin's context is there");
-        let view = self.block_on(admin.status()).expect("a leader is there");
+        let view = until("a leader is there", || self.block_on(admin.status()).ok());
         assert_eq!(view.safe_mode, None);
         for pool in &view.pools {
             let sum = pool.protected

@@ -1,6 +1,7 @@
 //! A whole control plane on this machine: real replicas, agents, shims and jobs.
 
 mod agent;
+mod calm;
 mod cluster;
 mod gate;
 mod look;
@@ -14,6 +15,7 @@ mod said;
 mod wait;
 
 pub use agent::Agent;
+pub use calm::{Calm, Elections, costs_no_election};
 pub use cluster::{ADMIN, Lab};
 pub use gate::{Gate, Run};
 pub use look::Standing;

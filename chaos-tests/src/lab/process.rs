@@ -4,12 +4,11 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal};
 
-use super::wait::try_until;
+use super::wait::{DEADLINE, try_until};
 
 /// A child, with what it writes in a file. It is killed when dropped, and when the thread that started it ends.
 #[derive(Debug)]
@@ -71,7 +70,7 @@ impl Process {
     /// # Panics
     /// When it does not end.
     pub fn wait_end(&mut self) -> ExitStatus {
-        let ended = try_until(Duration::from_secs(60), || self.ended());
+        let ended = try_until(DEADLINE, || self.ended());
         ended.unwrap_or_else(|| panic!("process {} does not end; its log:\n{}", self.pid(), self.log_tail()))
     }
 

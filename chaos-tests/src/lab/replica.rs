@@ -130,6 +130,13 @@ impl Replica {
         Process::start(command, &self.log)
     }
 
+    /// Returns the last line that its process wrote, if that has ended by itself.
+    pub fn last_words(&mut self) -> Option<String> {
+        let process = self.process.as_mut()?;
+        process.ended()?;
+        Some(format!("replica {} ended: {}", self.id, process.log_tail().lines().last().unwrap_or_default()))
+    }
+
     /// Kills it at once.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {

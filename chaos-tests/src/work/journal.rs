@@ -75,10 +75,14 @@ pub fn lines_in(folder: &Path) -> Result<Vec<Line>> {
 pub(super) fn read(journal: &Path) -> Result<Vec<Line>> {
     let text =
         std::fs::read_to_string(journal).with_context(|| format!("failed to read {}", journal.display()))?;
-    // A line is written whole or not at all.
-    text.lines()
+    whole_lines(&text)
         .map(|line| Line::parse(line).with_context(|| format!("no line of a journal: {line}")))
         .collect()
+}
+
+/// Returns the lines that are there to their end: a reader may come while the last one is being written.
+pub fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
 }
 
 /// The time that a process surely was on a GPU.
@@ -125,7 +129,7 @@ pub fn overlaps(lines: &[Line]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Line, overlaps};
+    use super::{Line, overlaps, whole_lines};
 
     fn lines(text: &str) -> Vec<Line> {
         text.lines().map(|line| Line::parse(line.trim()).expect("a line")).collect()
@@ -138,6 +142,14 @@ mod tests {
         assert_eq!(line.gpus(), ["GPU-a", "GPU-b"]);
         assert_eq!(line.value("node"), Some("n"));
         assert_eq!(Line::parse("17 4 2 1 99"), None);
+    }
+
+    #[test]
+    fn line_that_is_being_written_is_none_yet() {
+        let read = |text: &'static str| whole_lines(text).collect::<Vec<_>>();
+        assert_eq!(read("17 4\n18 4 "), ["17 4"]);
+        assert_eq!(read("17 4\n18 4 2\n"), ["17 4", "18 4 2"]);
+        assert_eq!(read("17"), [""; 0]);
     }
 
     #[test]

@@ -6,5 +6,5 @@
 mod journal;
 mod worker;
 
-pub use journal::{Line, lines_in, overlaps};
+pub use journal::{Line, lines_in, overlaps, whole_lines};
 pub use worker::{Work, boot_ms, run};

@@ -72,8 +72,9 @@ pub fn full_leader_hands_over_to_one_that_has_room() -> Result<()> {
     let next = scene.another_leads(leader);
     scene.wait_more(30);
     let full = scene.on.disks[next].fill_up()?;
-    let third = scene.another_leads(next);
-    assert_ne!(third, leader, "it has no room either");
+    // The first one has no room either: elected or not, it does not stay.
+    let third = 3 - leader - next;
+    scene.leads(third);
     scene.wait_more(30);
     drop((low, full));
     scene.assert_nothing_lost()
@@ -86,7 +87,9 @@ pub fn full_disks_everywhere_take_ends_and_elect_and_recover_by_themselves() -> 
     scene.load.pause();
     let job = scene.short_job()?;
     let low: Vec<Ballast> = scene.on.disks.iter().map(|disk| disk.fill(SCARCE)).collect::<Result<_>>()?;
-    let full = until("new jobs are refused", || Some(scene.submit()).filter(|said| said.code != 0));
+    // One that nobody answered in time says nothing about room.
+    let full =
+        until("new jobs are refused", || Some(scene.submit()).filter(|said| said.err.contains("disk")));
     full.refused(6, &["disk"]);
     scene.assert_end_is_taken(&job)?;
     let leader = scene.on.lab.leader();

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use chaos_tests::disk::{Load, Make, OnDisks};
-use chaos_tests::lab::{ADMIN, Gate, Identity, Lab, Plan, alive, until};
+use chaos_tests::lab::{ADMIN, DEADLINE, Gate, Identity, Lab, Plan, alive, until};
+use chaos_tests::work::whole_lines;
 
 /// After a fault everything is back in this time, far longer than it takes.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = DEADLINE;
 
 /// Reads a number of the environment.
 pub fn number(name: &str, fallback: usize) -> usize {
@@ -64,10 +65,19 @@ impl Scene {
         assert!(alive(self.process), "the fault of a disk ended a job");
         assert_eq!(self.gate.runs().len(), 1);
         let runs = std::fs::read_to_string(&self.journal).context("the journal is ours and stays")?;
-        let runs: Vec<&str> = runs.lines().collect();
+        let runs: Vec<&str> = whole_lines(&runs).collect();
         assert_eq!(runs.len(), runs.iter().collect::<BTreeSet<_>>().len(), "an attempt ran twice");
         self.load.go_on();
         Ok(())
+    }
+
+    /// Waits until a replica leads.
+    pub fn leads(&self, n: usize) {
+        let client = self.on.lab.client(ADMIN).expect("the admin's context is there");
+        until(&format!("replica {} leads", n + 1), || {
+            let hello = self.on.lab.block_on(client.hello_at(n)).ok()?;
+            (hello.role == "leader").then_some(())
+        });
     }
 
     /// Waits until another replica than `old` leads, as some of the others sees it.

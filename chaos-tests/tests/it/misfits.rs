@@ -6,8 +6,9 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use chaos_tests::lab::{ADMIN, Agent, Lab, Plan, alive, until};
+use chaos_tests::lab::{ADMIN, Agent, Lab, Plan, alive, costs_no_election, until};
 use serde_json::Value;
+use xtask::not_available;
 
 use crate::seen;
 
@@ -60,8 +61,10 @@ pub fn agent_that_claims_another_node_is_refused(lab: &mut Lab) -> Result<()> {
     let running = impostor.spawn(&lab.parts)?;
     until("the impostor is refused", || running.log_tail().contains("the credential is node").then_some(()));
     drop(running);
-    let status = lab.bursar(&["cluster", "status", "-o", "json"]).json();
-    assert!(status["alarms"].to_string().contains("spoke for node"), "operators are not told: {status:#}");
+    until("operators are told", || {
+        let status = lab.bursar(&["cluster", "status", "-o", "json"]).json();
+        status["alarms"].to_string().contains("spoke for node").then_some(())
+    });
     // Nobody's work was touched, and both nodes are still what they were.
     assert!(alive(process));
     lab.wait_nodes();
@@ -71,9 +74,9 @@ pub fn agent_that_claims_another_node_is_refused(lab: &mut Lab) -> Result<()> {
 }
 
 pub fn garbage_on_a_port_harms_nobody(lab: &mut Lab) -> Result<()> {
-    let leader = lab.leader();
-    for replica in &lab.replicas {
-        for address in [&replica.client, &replica.peer] {
+    let addresses = || lab.replicas.iter().flat_map(|replica| [&replica.client, &replica.peer]);
+    let is_seen = costs_no_election(lab, |_| {
+        for address in addresses() {
             for garbage in
                 [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 70_000], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0"]
             {
@@ -82,9 +85,13 @@ pub fn garbage_on_a_port_harms_nobody(lab: &mut Lab) -> Result<()> {
                 let _ = stream.write_all(garbage);
             }
         }
+        lab.leader();
+        Ok(())
+    })?;
+    if !is_seen {
+        not_available("no needless election: this machine let replicas wait too long");
     }
     assert!(lab.replicas.iter_mut().all(|r| r.process.as_mut().is_some_and(|p| p.ended().is_none())));
-    assert_eq!(lab.leader(), leader, "garbage made an election");
     let (job, gate) = lab.submit_gated("ana", &["--budget", "a", "--unallocated"])?;
     gate.open(0);
     seen::ended(lab, &lab.client("ana")?, job);

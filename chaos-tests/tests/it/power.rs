@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use chaos_tests::disk::{Draw, Load, Make, OnDisks, newest_mark};
 use chaos_tests::lab::{Gate, Identity, alive, try_at_once, until};
+use rustix::process::Signal;
 use xtask::not_available;
 
 use crate::disk_lab::{PATIENCE, long_job, number, plan};
@@ -18,10 +19,13 @@ use crate::disk_lab::{PATIENCE, long_job, number, plan};
 /// How many cuts a law makes.
 const CUTS: &str = "BURSAR_CUTS";
 const FEW: usize = 3;
-/// So many times more are made where no cut so far took what was not synced, or came while a call was on its way.
-const AT_MOST: usize = 5;
+/// So many times more are made where no cut so far took what was not synced, or came while a call was on its way; and
+/// where syncs do nothing, as long as nothing is seen of that.
+const AT_MOST: usize = 10;
 /// A replica's mark is waited for so long: it changes with each batch, and its sync comes within 50 ms of that.
-const BATCH: Duration = Duration::from_secs(1);
+const BATCH: Duration = Duration::from_secs(5);
+/// So long the others are waited for that may find out a replica.
+const TOLD_LATE: Duration = Duration::from_secs(10);
 /// Which replicas lose power when.
 const SEED: &str = "BURSAR_SEED";
 /// So many MiB hold a replica's data, which grows all through a campaign.
@@ -151,8 +155,11 @@ impl Campaign {
 
     /// Whether there is another cut: until all are made, and then as long as they prove little.
     fn goes_on(&self, seen: &Seen) -> bool {
-        let cuts =
-            if self.syncs == Syncs::Kept && seen.proves_little() { self.cuts * AT_MOST } else { self.cuts };
+        let is_open = match self.syncs {
+            Syncs::Kept => seen.proves_little(),
+            Syncs::Ignored(_) => true,
+        };
+        let cuts = if is_open { self.cuts * AT_MOST } else { self.cuts };
         seen.losses.is_empty() && seen.refusals.is_empty() && seen.cuts < cuts
     }
 
@@ -207,14 +214,20 @@ impl Campaign {
             return Ok(());
         }
         // Every other time at the worst moment: a batch is durable, and what says so is not.
-        if draw.below(2) == 0 {
+        let is_worst = draw.below(2) == 0;
+        if is_worst {
             let before = newest_mark(&data[0]);
             try_at_once(BATCH, || (newest_mark(&data[0]) > before).then_some(()));
+            // It stays so until the power is gone, however long this machine takes for that.
+            on.signal(&victims, Signal::STOP);
         }
         let shown: Vec<_> = data.iter().map(|data| newest_mark(data)).collect();
         let calls = load.in_flight();
         for n in &victims {
             on.disks[*n].cut_power()?;
+        }
+        if is_worst {
+            on.signal(&victims, Signal::CONT);
         }
         on.kill(&victims);
         seen.cuts += 1;
@@ -227,6 +240,13 @@ impl Campaign {
             seen.losses.push("the others do not go on without the victims".to_owned());
         }
         seen.refusals.extend(on.try_start(&victims)?);
+        if let Syncs::Ignored(count) = self.syncs
+            && count < self.replicas
+            && seen.refusals.is_empty()
+        {
+            // The others may come to tell it only when it listens already.
+            seen.refusals.extend(on.ended(&victims, TOLD_LATE));
+        }
         if seen.refusals.len() * 2 >= self.replicas {
             seen.losses.push("what is left is no majority".to_owned());
             return Ok(());

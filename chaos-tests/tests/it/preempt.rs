@@ -14,6 +14,8 @@ const IMPOSSIBLE: u32 = 1205;
 /// What cluster time and the boot clock may differ by over seconds, in ms: the one runs up to a thousandth faster or
 /// slower.
 const SLEWED: u64 = 10;
+/// The grace of who ignores everything, in ms.
+const GRACE: u64 = 9_000;
 
 /// Checks that `victim` gave way to `taker`, by one decision of which both sides tell the same.
 fn assert_taken(
@@ -53,8 +55,8 @@ pub fn free_tier_gives_way_first_and_then_whoever_is_past_its_protection(lab: &m
     let words = ["save=200", "notice=leave"];
     let (free, free_work) = lab.submit_work(bob, with_grace(resumable(&arena.y, 4, 0)), &words)?;
     let (funded, work) = lab.submit_work(bob, with_grace(resumable(&arena.x, 4, SHORT)), &words)?;
-    story::started(lab, bob, free, 1);
-    story::started(lab, bob, funded, 1);
+    story::listens(lab, bob, (free, &free_work), 1);
+    story::listens(lab, bob, (funded, &work), 1);
 
     // The free tier's job is younger, has as many GPUs and has lost no more: still it goes first.
     let (first, first_work) = lab.submit_work(ana, resumable(&arena.a, 4, LONG), &[])?;
@@ -154,7 +156,7 @@ fn take(
 ) -> Result<(u32, u32, chaos_tests::work::Work)> {
     let (victim, work) = lab.submit_work(&arena.bob, victim, words)?;
     let (_, _) = lab.submit_work(&arena.bob, resumable(&arena.y, 4, LONG), &[])?;
-    story::started(lab, &arena.bob, victim, 1);
+    story::listens(lab, &arena.bob, (victim, &work), 1);
     let (taker, _) = lab.submit_work(&arena.ana, resumable(&arena.a, 4, LONG), &[])?;
     story::started(lab, &arena.ana, taker, 1);
     Ok((taker, victim, work))
@@ -176,14 +178,15 @@ pub fn victim_that_does_not_resume_ends_as_preempted_and_costs_all_it_did(lab: &
 
 pub fn job_that_ignores_everything_is_gone_when_its_grace_is_over(lab: &mut Lab) -> Result<()> {
     let arena = Arena::open(lab)?;
-    let request = resumable(&arena.x, 4, SHORT);
+    // Between its end signal and the kill there is a third of it.
+    let request = JobRequest { grace_ms: Some(GRACE), ..resumable(&arena.x, 4, SHORT) };
     let (taker, victim, work) = take(lab, &arena, request, &["notice=ignore", "term=ignore"])?;
     let attempt = story::ended(lab, &arena.bob, victim, 1);
     let exit = attempt.exit.clone().context("no exit")?;
     assert_eq!((attempt.end.as_deref(), exit.kind.as_str(), exit.value), (Some("preempted"), "signal", 9));
     let (stop, ended) = (attempt.stop_at.context("no stop")?, attempt.ended_at.context("no end")?);
     let grace = attempt.stop_grace_ms.context("no grace")?;
-    assert_eq!(grace, 2_000, "{attempt:#?}");
+    assert_eq!(grace, GRACE, "{attempt:#?}");
     assert!(ended + SLEWED >= stop + grace, "it was not given its grace: {attempt:#?}");
     // Told, then asked to end, then killed: what the shim wrote and what the process saw are one story.
     let (notice, term) = (work.said_by(1, "notice"), work.said_by(1, "term"));

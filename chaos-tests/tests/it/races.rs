@@ -7,6 +7,13 @@ use proto::v1::{AttemptView, JobRequest};
 
 use crate::story::{self, Arena, LONG, SHORT, resumable};
 
+/// A grace that leaves room on a slow machine, between notice, end signal and kill; and no node is silent for as long.
+const ROOMY: u64 = 6_000;
+
+fn roomy(request: JobRequest) -> JobRequest {
+    JobRequest { grace_ms: Some(ROOMY), ..request }
+}
+
 /// A job that can be taken, and one that is to take it once [`Race::go`] is called.
 struct Race {
     arena: Arena,
@@ -53,7 +60,7 @@ impl Race {
 }
 
 pub fn victim_that_ends_by_itself_ends_as_it_exits_or_as_preempted_never_both(lab: &mut Lab) -> Result<()> {
-    let race = Race::open(lab, |request| request, &["notice=ignore"])?;
+    let race = Race::open(lab, roomy, &["notice=ignore"])?;
     let (taker, taker_work) = race.go(lab)?;
     // Around the moment of the notice: the one comes by the log, the other by a file.
     race.work.end(0);
@@ -97,7 +104,7 @@ pub fn victim_that_is_cancelled_ends_as_cancelled_and_does_not_come_back(lab: &m
 }
 
 pub fn agent_that_dies_while_its_job_gives_way_takes_nothing_and_loses_nothing(lab: &mut Lab) -> Result<()> {
-    let race = Race::open(lab, |request| request, &["save=100", "notice=ignore", "term=ignore"])?;
+    let race = Race::open(lab, roomy, &["save=100", "notice=ignore", "term=ignore"])?;
     let (taker, taker_work) = race.go(lab)?;
     let told = race.told(lab);
     until("the victim has its notice", || race.work.said("notice").pop());
@@ -133,7 +140,7 @@ enum Step {
 pub fn leader_s_death_at_any_step_of_a_preemption_changes_nothing(lab: &mut Lab) -> Result<()> {
     for step in [Step::Notice, Step::Grace, Step::Freed, Step::Go] {
         let words = ["save=100", "notice=ignore", "term=ignore"];
-        let race = Race::open(lab, |request| request, &words)?;
+        let race = Race::open(lab, roomy, &words)?;
         let pid = race.work.said("start")[0].pid;
         let leader = lab.leader();
         let (taker, taker_work) = race.go(lab)?;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use chaos_tests::client::{Client, Failed, job};
-use chaos_tests::lab::{DEADLINE, Lab, try_until};
+use chaos_tests::lab::{DEADLINE, Lab, try_until, until};
+use chaos_tests::work::Work;
 use proto::v1::{AttemptView, JobRequest, JobView, PreemptionCost, Shape};
 
 /// Protection that no law outlasts.
@@ -87,6 +88,14 @@ pub fn started(lab: &Lab, client: &Client, job: u32, attempt: u32) -> AttemptVie
         find(view, attempt).is_some_and(|attempt| attempt.started_at.is_some())
     });
     find(&view, attempt).expect("it was just there")
+}
+
+/// Waits until an attempt of a job has started and its process listens, and returns it. The control plane knows of a
+/// process before that has come to its first line; until then nothing reaches it.
+pub fn listens(lab: &Lab, client: &Client, (job, work): (u32, &Work), attempt: u32) -> AttemptView {
+    let view = started(lab, client, job, attempt);
+    until(&format!("{job}.{attempt} listens"), || work.said_by(attempt, "start").pop());
+    view
 }
 
 /// Waits until an attempt of a job has ended, and returns it.

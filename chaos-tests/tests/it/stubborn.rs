@@ -125,6 +125,7 @@ pub fn process_that_cannot_be_ended_keeps_its_gpus_and_closes_its_node(lab: &mut
     freezer.thaw()?;
     story::started(lab, &arena.ana, last, 1);
     assert!(identity(pid).is_none_or(|now| now != process), "its GPUs went on while it was there");
+    until("the next one has written", || next_work.said("start").pop());
     assert_eq!(next_work.said("start").len(), 1);
     Ok(())
 }
