@@ -58,7 +58,9 @@ pub fn simulate(figures: &mut Figures, days: usize) -> Result<()> {
     whole("preemptions", record.preemptions.len(), "count");
     whole("rounds", usize::try_from(record.rounds)?, "count");
     whole("entries", usize::try_from(record.entries)?, "count");
-    figures.add("demand at a moment, mean", ran.measures.load.demand_mean_ratio.unwrap_or(f64::NAN), "times");
+    // Below that the jobs ran out, and it was another month than the one that is promised.
+    let demand = ran.measures.load.demand_mean_ratio.unwrap_or(f64::NAN);
+    figures.at_least("demand at a moment, mean", demand, "times", 2.9);
     if days == MONTH {
         figures.at_most("took, measures included", took.as_secs_f64(), "s", 30.0);
     } else {

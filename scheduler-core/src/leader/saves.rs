@@ -1,5 +1,5 @@
-//! What ranks said of their progress. It lives here: the log has the first sign of each attempt, then its newest
-//! checkpoint once a minute; a decision carries as evidence what it counted.
+//! What ranks said of their progress. It lives here: the log has the first sign of each attempt at once, and the newest
+//! checkpoints of all with that or once a minute, in one entry; a decision carries as evidence what it counted.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::table::Table;
 use crate::unit::{Span, Timestamp};
 
-/// Of an attempt one entry in this time.
+/// Checkpoints wait for an entry that is written anyway, at most so long after the last one.
 const EVERY: Span = Span::from_mins(1);
 /// What was said before the attempt's start is committed is looked at again after this.
 const STARTS_SOON: Span = Span::from_secs(1);
@@ -27,6 +27,8 @@ pub(super) struct Saves {
     /// Their newest checkpoints: each plan has a copy, which costs nothing.
     newest: Table<AttemptId, Timestamp>,
     due: BTreeSet<(Timestamp, AttemptId)>,
+    /// When some were proposed last.
+    told_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -34,8 +36,6 @@ struct Known {
     node: NodeId,
     saved_at: Option<Timestamp>,
     signed_at: Option<Timestamp>,
-    /// When it was proposed last.
-    told_at: Option<Timestamp>,
     due: Option<Timestamp>,
 }
 
@@ -52,7 +52,7 @@ impl Saves {
                 return;
             }
         }
-        let fresh = Known { node, saved_at: None, signed_at: None, told_at: None, due: None };
+        let fresh = Known { node, saved_at: None, signed_at: None, due: None };
         let known = self.known.entry(id).or_insert(fresh);
         let saved_at = said.saved_at.map(|at| at.min(now));
         let is_newer = saved_at > known.saved_at.max(attempt.saved_at);
@@ -65,7 +65,7 @@ impl Saves {
         known.signed_at = known.signed_at.or(sign);
         let at = match (sign.is_some(), is_newer) {
             (true, _) => now,
-            (false, true) => known.told_at.map_or(now, |told| told.plus(EVERY)),
+            (false, true) => self.told_at.map_or(now, |told| now.max(told.plus(EVERY))),
             (false, false) => return,
         };
         if known.due.is_none_or(|due| at < due) {
@@ -81,33 +81,44 @@ impl Saves {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Returns what is due, by node. What a rank said before the start of all ranks is committed waits for that: until
-    /// then it would be dropped, and nobody says a first sign again.
+    /// Returns what is new, by node, once any of it is due. What a rank said before the start of all ranks is committed
+    /// waits for that: until then it would be dropped, and nobody says a first sign again.
     pub(super) fn take(&mut self, state: &State, now: Timestamp) -> Vec<(NodeId, Command)> {
-        let mut by_node: BTreeMap<NodeId, Vec<Saved>> = BTreeMap::new();
+        let mut told = Vec::new();
         while let Some((at, id)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, id));
-            let Some(known) = self.known.get_mut(&id) else { continue };
-            known.due = None;
-            if !lives(state, id) {
-                self.forget(id);
-                continue;
-            }
-            if state.attempts.get(&id).is_some_and(|a| a.started_at.is_none()) {
-                known.due = Some(now.plus(STARTS_SOON));
-                self.due.insert((now.plus(STARTS_SOON), id));
-                continue;
-            }
-            known.told_at = Some(now);
-            let saved = Saved { attempt: id, saved_at: known.saved_at, signed_at: known.signed_at };
-            by_node.entry(known.node).or_default().push(saved);
+            self.go_on(state, id, now.plus(STARTS_SOON), &mut told);
         }
+        if told.is_empty() {
+            return Vec::new();
+        }
+        for (at, id) in core::mem::take(&mut self.due) {
+            self.go_on(state, id, at, &mut told);
+        }
+        self.told_at = Some(now);
+        let mut by_node: BTreeMap<NodeId, Vec<Saved>> = BTreeMap::new();
+        told.into_iter().for_each(|(node, saved)| by_node.entry(node).or_default().push(saved));
         let parts = |(node, saves): (NodeId, Vec<Saved>)| {
             let parts: Vec<Command> =
                 saves.chunks(COMMAND_MAX).map(|part| Command::Saves { node, saves: part.to_vec() }).collect();
             parts.into_iter().map(move |command| (node, command))
         };
         by_node.into_iter().flat_map(parts).collect()
+    }
+
+    /// Tells what is known of an attempt that was due; at `later`, if it has not started.
+    fn go_on(&mut self, state: &State, id: AttemptId, later: Timestamp, told: &mut Vec<(NodeId, Saved)>) {
+        if !lives(state, id) {
+            return self.forget(id);
+        }
+        let Some(known) = self.known.get_mut(&id) else { return };
+        if state.attempts.get(&id).is_some_and(|attempt| attempt.started_at.is_none()) {
+            known.due = Some(later);
+            self.due.insert((later, id));
+            return;
+        }
+        known.due = None;
+        told.push((known.node, Saved { attempt: id, saved_at: known.saved_at, signed_at: known.signed_at }));
     }
 
     /// Returns the newest checkpoint of each attempt that lives, and of some that ended.

@@ -27,6 +27,36 @@ fn the_first_sign_is_written_at_once_and_checkpoints_once_a_minute() {
 }
 
 #[test]
+fn checkpoints_go_with_whatever_is_written_of_others_and_else_together() {
+    let three = "node n1 2 h100\nnode n2 1 h100\nbudget a 50\nbudget b 50
+        runs 90.1 b 1 n1 0 for=60m min=2h\nruns 91.1 b 1 n1 1 for=60m min=2h\nruns 92.1 b 1 n2 0 for=60m min=2h";
+    check(
+        three,
+        "up n1 7
+         up n2 8
+         facts n1 7 => send n1, wake +10
+         facts n2 8 => send n2
+         +10 woke => wake +20000
+         +100 saves n1 7 90 signed => propose 1: 90 saved - signed +100
+         +101 commit 1
+         +5000 saves n1 7 90 saved
+         +6000 saves n2 8 92 signed => propose 2: 90 saved +5000 signed +100 & 92 saved - signed +6000
+         +6001 commit 2
+         +15000 beat n1
+         +15000 beat n2
+         +30000 beat n1 => wake +35000
+         +30000 beat n2
+         +45000 beat n1 => wake +50000
+         +45000 beat n2
+         +50000 saves n1 7 90 saved => wake +65000
+         +55000 saves n2 8 92 saved
+         +60000 beat n1
+         +60000 beat n2
+         +66000 woke => propose 3: 90 saved +50000 signed +100 & 92 saved +55000 signed +6000, wake +80000",
+    );
+}
+
+#[test]
 fn nothing_is_written_of_a_checkpoint_that_is_due_after_the_end() {
     check(
         PROTECTED,
