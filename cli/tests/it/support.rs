@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
 /// How long whatever is waited for may take, also on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(240);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Waits until there is something.

@@ -81,7 +81,7 @@ pub fn submissions(guide: &mut Guide, report: &mut Report) -> Result<(), String>
         "1",
         "--",
         "/bin/sleep",
-        "60",
+        "600",
     ])?;
     let said = guide.run_as("tom", &["job", "cancel", &job.to_string()]);
     check(report, "somebody else's job", &said, 5, "error[B1401]");

@@ -16,9 +16,9 @@ use crate::codes;
 use crate::failure::Failure;
 
 /// How long the cluster may take to come up, also on a machine that is busy.
-const UP_WITHIN: Duration = Duration::from_secs(120);
+const UP_WITHIN: Duration = Duration::from_secs(240);
 /// How long whatever is waited for may take.
-pub const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_secs(240);
 
 /// What a command said.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl Guide {
 
     /// Returns the exit code of `job wait`.
     pub fn wait(&self, job: u64) -> Said {
-        self.run(&["job", "wait", &job.to_string(), "--timeout", "120s"])
+        self.run(&["job", "wait", &job.to_string(), "--timeout", "240s"])
     }
 
     /// Waits for something, and says what did not come.
