@@ -83,6 +83,41 @@ fn bytes_below(dir: &Path) -> u64 {
     bytes.sum()
 }
 
+/// Has what is read of the files in `dir`, and below it, come from the disk: after a write that failed the system shows
+/// what was to be written as if it had been, and calls it durable at the next sync. What is only not written yet stays.
+///
+/// It is a wish: a file system that knows no such thing, or a file that cannot be opened, stops nobody here. Whoever reads
+/// the file afterwards says what is wrong with it.
+pub fn forget_cached(dir: &Path) {
+    if let Err(cause) = forget_below(dir) {
+        tracing::warn!(dir = %dir.display(), %cause, "what is read here may come from memory and not from the disk");
+    }
+}
+
+/// Goes on behind a failure; returns the last.
+fn forget_below(dir: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(dir) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    let mut done = Ok(());
+    for entry in entries {
+        let forgotten = entry.and_then(|entry| {
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                forget_below(&entry.path())
+            } else if kind.is_file() {
+                let file = File::open(entry.path())?;
+                Ok(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?)
+            } else {
+                Ok(())
+            }
+        });
+        done = forgotten.and(done);
+    }
+    done
+}
+
 /// An exclusive hold on a data directory; ends with the value, or with the process.
 #[derive(Debug)]
 pub(crate) struct DirLock {

@@ -87,7 +87,7 @@ mod stores;
 mod transport;
 
 pub use self::config::{Config, Member, PeerSecret, Timing};
-pub use self::disk::{DiskUse, FreeDisk};
+pub use self::disk::{DiskUse, FreeDisk, forget_cached};
 pub use self::error::{change, found, open, propose, read};
 pub use self::identity::{ClusterId, Identity, ReplicaId};
 pub use self::inspect::{Inspection, holder, identity, inspect};

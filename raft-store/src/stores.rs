@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::disk::forget_cached;
 use crate::log::{LogStore, OpenError};
 use crate::record::Membership;
 use crate::room::{self, Gauge};
@@ -30,6 +31,7 @@ impl Stores {
 
     /// Opens both in `dir`, checking all of it; snapshots are written at `rate` bytes a second at most.
     pub(crate) fn open(dir: &Path, rate: u64) -> Result<Self, OpenError> {
+        forget_cached(dir);
         let gauge = Arc::<Gauge>::default();
         room::watch(dir, &gauge)
             .map_err(|cause| OpenError::Io { doing: "look after the disk's reserve", cause })?;

@@ -16,6 +16,7 @@ use super::tail::{Tail, length};
 /// Reads what is in a directory, made if it is not there.
 pub(super) fn open(dir: &Path) -> Result<Shape, Error> {
     files::make_dir(dir)?;
+    raft_store::forget_cached(dir);
     let mut shape = Shape::default();
     let catalogue = match catalogue::read(dir) {
         Ok(found) => found.unwrap_or_default(),

@@ -257,10 +257,12 @@ impl Part {
     fn seal(self, inner: &Inner) -> Result<(), Error> {
         let Some((end, sealed)) = segment::close(&self.tail) else { return Ok(()) };
         let write = self.file.write_all_at(&end, self.tail.bytes);
-        write
-            .and_then(|()| self.file.set_len(sealed.bytes))
-            .and_then(|()| self.file.sync_all())
-            .map_err(Error::io("write", &self.path))?;
+        write.and_then(|()| self.file.set_len(sealed.bytes)).map_err(Error::io("write", &self.path))?;
+        if let Err(cause) = files::sync(&self.file, &self.path) {
+            // The next sync of this file would prove nothing: it is fetched anew.
+            files::remove(&self.path)?;
+            return Err(cause);
+        }
         let surgery = inner.surgery();
         let range = sealed.range;
         let is_missing = inner.shape().holes().iter().any(|hole| hole.and(range) == Some(range));

@@ -75,6 +75,25 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, Error> {
     }
 }
 
+/// Makes a file durable.
+pub(super) fn sync(file: &File, path: &Path) -> Result<(), Error> {
+    #[cfg(test)]
+    if let Some(cause) = fails_now(path) {
+        return Err(Error::io("sync", path)(cause));
+    }
+    file.sync_all().map_err(Error::io("sync", path))
+}
+
+/// The file whose next sync fails, as when its disk cannot write.
+#[cfg(test)]
+pub(super) static FAILS: std::sync::Mutex<Option<PathBuf>> = std::sync::Mutex::new(None);
+
+#[cfg(test)]
+fn fails_now(path: &Path) -> Option<io::Error> {
+    let mut fails = FAILS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    fails.take_if(|fails| fails == path).map(|_| io::Error::other("the disk cannot write"))
+}
+
 /// Makes a directory's names durable.
 pub(super) fn sync_dir(dir: &Path) -> Result<(), Error> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::mem;
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -60,6 +61,9 @@ struct Writer<'a> {
     /// Entries that were given up since the disk failed.
     given_up: Option<Range>,
     file: Option<File>,
+    /// A sync of the tail's file failed. Nobody knows what of it is on the disk, and the next sync of the same file would
+    /// succeed without writing that: it is written anew.
+    is_doubted: bool,
     cluster: Option<ClusterId>,
     /// The last try failed.
     is_stuck: bool,
@@ -79,6 +83,7 @@ pub(super) fn run(inner: &Arc<Inner>) {
         begun_at: None,
         given_up: None,
         file: None,
+        is_doubted: false,
         cluster,
         is_stuck: false,
     };
@@ -193,7 +198,7 @@ impl Writer<'_> {
     }
 
     /// Forgets everything from an index on.
-    fn cut_back(&self, from: u64) {
+    fn cut_back(&mut self, from: u64) {
         let _surgery = self.inner.surgery();
         let mut shape = self.inner.shape();
         tracing::warn!(from, "history is written again from the log");
@@ -202,6 +207,7 @@ impl Writer<'_> {
         if shape.tail.next > from || shape.tail.from >= from {
             doomed.push((shape.tail.from, Role::Open));
             shape.tail = Tail::at(from);
+            (self.file, self.is_doubted) = (None, false);
         }
         shape.segments.retain(|at, _| *at < from);
         shape.unwritten.retain(|range| range.through < from);
@@ -372,15 +378,53 @@ impl Writer<'_> {
             (shape.tail.from, shape.tail.bytes == 0)
         };
         let path = files::path(&self.inner.dir, from, Role::Open);
-        if self.file.is_none() {
-            self.file = Some(files::open_or_make(&path)?);
-        }
-        let file = self.file.as_ref().expect("it was opened just now");
+        let cluster = self.cluster.unwrap_or(ClusterId::new([0; 16]));
+        let file = self.file(&path)?;
         if is_new {
-            let cluster = self.cluster.unwrap_or(ClusterId::new([0; 16]));
             file.write_all_at(&segment::header(cluster, from), 0).map_err(Error::io("write", &path))?;
         }
         file.write_all_at(bytes, offset).map_err(Error::io("write", &path))
+    }
+
+    /// Returns the tail's file, made if it is not there.
+    fn file(&mut self, path: &Path) -> Result<&File, Error> {
+        if self.is_doubted {
+            self.write_anew(path)?;
+            self.is_doubted = false;
+        }
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => files::open_or_make(path)?,
+        };
+        Ok(self.file.insert(file))
+    }
+
+    fn sync_file(&mut self, path: &Path) -> Result<(), Error> {
+        let done = files::sync(self.file(path)?, path);
+        if done.is_err() {
+            (self.file, self.is_doubted) = (None, true);
+        }
+        done
+    }
+
+    /// Writes the tail to another file, which takes the place of the one that is in doubt. What of that cannot be read as
+    /// it was written is in the log until a snapshot counts, and none does: a restart writes it again.
+    fn write_anew(&self, path: &Path) -> Result<(), Error> {
+        let (bytes, digest) = {
+            let shape = self.inner.shape();
+            (shape.tail.bytes, shape.tail.hasher.finalize())
+        };
+        if bytes == 0 {
+            return Ok(());
+        }
+        let mut content = fs::read(path).map_err(Error::io("read", path))?;
+        content.truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let begins = usize::try_from(segment::HEADER).unwrap_or(usize::MAX);
+        if content.get(begins..).map(blake3::hash) != Some(digest) {
+            return Err(Error::damaged(path, "the disk lost what was written: a restart writes it again"));
+        }
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        files::replace(&self.inner.dir, name, &content)
     }
 
     /// Ends the tail and begins the next one behind it.
@@ -395,9 +439,8 @@ impl Writer<'_> {
             files::path(&self.inner.dir, tail.from, Role::Open),
             files::path(&self.inner.dir, tail.from, Role::Sealed),
         );
-        if let Some(file) = &self.file {
-            file.set_len(sealed.bytes).and_then(|()| file.sync_all()).map_err(Error::io("sync", &open))?;
-        }
+        self.file(&open)?.set_len(sealed.bytes).map_err(Error::io("cut", &open))?;
+        self.sync_file(&open)?;
         fs::rename(&open, &path).map_err(Error::io("rename", &open))?;
         self.file = None;
         let mut shape = self.inner.shape();
@@ -444,12 +487,7 @@ impl Writer<'_> {
         };
         let (from, next, bytes) = tail;
         if bytes > 0 {
-            let path = files::path(&self.inner.dir, from, Role::Open);
-            if self.file.is_none() {
-                self.file = Some(files::open_or_make(&path)?);
-            }
-            let file = self.file.as_ref().expect("it was opened just now");
-            file.sync_all().map_err(Error::io("sync", &path))?;
+            self.sync_file(&files::path(&self.inner.dir, from, Role::Open))?;
             files::sync_dir(&self.inner.dir)?;
         }
         let _surgery = self.inner.surgery();
@@ -496,7 +534,7 @@ impl Writer<'_> {
         let found = self.inner.shape().cluster;
         if let Some(other) = found.filter(|found| *found != cluster) {
             let _surgery = self.inner.surgery();
-            self.file = None;
+            (self.file, self.is_doubted) = (None, false);
             let dir = &self.inner.dir;
             let what = format!("all that was here was of another control plane ({other})");
             tracing::error!(%other, "history of another control plane is set aside");

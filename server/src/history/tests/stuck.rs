@@ -1,4 +1,5 @@
 use super::*;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::mpsc;
 
 /// A directory where the next file would be: nothing can be written until it is gone, as on a full disk.
@@ -57,6 +58,31 @@ fn what_finds_no_room_in_memory_either_is_a_hole_until_the_log_writes_it_again()
     record(&history, 11..=420);
     history.flush_to(index(420)).unwrap();
     let all: Vec<u64> = (0..=420).filter(|at| at % 5 != 0).collect();
+    assert_eq!(indexes(&history, &Query::all(TOLD)), all);
+    assert_eq!(history.coverage().trouble, Vec::<String>::new());
+    history.close();
+}
+
+/// The system takes what a failed sync did not write for written, so that the next sync of the same file proves nothing.
+#[test]
+fn file_whose_sync_failed_is_written_anew_before_it_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let history = History::open(dir.path(), bounds()).unwrap();
+    record(&history, 0..=10);
+    history.flush_to(index(10)).unwrap();
+    let tail = files(dir.path(), "open").remove(0);
+    for (from, through, ends) in [(11, 13, "open"), (14, 20, "seg")] {
+        let before = fs::File::open(&tail).unwrap();
+        *crate::history::files::FAILS.lock().unwrap() = Some(tail.clone());
+        record(&history, from..=through);
+        history.flush_to(index(through)).unwrap();
+        let after = fs::metadata(tail.with_extension(ends)).unwrap();
+        assert_ne!(before.metadata().unwrap().ino(), after.ino(), "it trusts a file whose sync failed");
+    }
+    let all: Vec<u64> = (0..=20).filter(|at| at % 5 != 0).collect();
+    assert_eq!(indexes(&history, &Query::all(TOLD)), all);
+    history.close();
+    let history = History::open(dir.path(), bounds()).unwrap();
     assert_eq!(indexes(&history, &Query::all(TOLD)), all);
     assert_eq!(history.coverage().trouble, Vec::<String>::new());
     history.close();
