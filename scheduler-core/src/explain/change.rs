@@ -72,7 +72,7 @@ pub(super) fn would_change(
     if outlook.closed.iter().any(|(_, _, idle)| *idle >= wanted) {
         say(String::from("the return of nodes that take no work now"), asks.with_nodes_back());
     }
-    let is_ordered = outlook.fits_now || outlook.kept.values().any(|(_, kept)| *kept == Kept::SameBudget);
+    let is_ordered = outlook.fits_now || outlook.kept.iter().any(|(_, _, kept)| *kept == Kept::SameBudget);
     match is_ordered {
         true if job.terms.turn == Turn::First => {}
         true => say(String::from("to be first in its budget"), asks.with(|job| job.terms.turn = Turn::First)),

@@ -81,10 +81,10 @@ pub(super) fn usable(state: &State, outlook: &Outlook) -> Group {
     if outlook.coming > 0 {
         facts.push(fact("coming free, promised to nobody", outlook.coming));
     }
-    for (attempt, (gpus, right)) in outlook.takeable.iter().take(SHOWN) {
+    for (attempt, gpus, right) in outlook.takeable.iter().take(SHOWN) {
         facts.push(fact(format!("from {}", whose(state, *attempt)), gpus).with(words::right(state, right)));
     }
-    let rest = outlook.takeable.values().skip(SHOWN).map(|(gpus, _)| gpus).sum::<u32>();
+    let rest = outlook.takeable.iter().skip(SHOWN).map(|(_, gpus, _)| gpus).sum::<u32>();
     if rest > 0 {
         facts.push(fact("from others", rest));
     }
@@ -107,7 +107,7 @@ pub(super) fn unusable(state: &State, outlook: &Outlook) -> Group {
     for (job, gpus) in outlook.reserved.iter().take(SHOWN) {
         facts.push(fact(format!("reserved for the date of {job}"), gpus));
     }
-    for (attempt, (gpus, kept)) in outlook.kept.iter().take(SHOWN) {
+    for (attempt, gpus, kept) in outlook.kept.iter().take(SHOWN) {
         let why = kept_words(state, kept);
         facts.push(fact(format!("with {}", whose(state, *attempt)), gpus).with(why));
     }

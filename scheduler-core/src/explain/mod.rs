@@ -7,6 +7,7 @@
 mod ahead;
 mod array;
 mod before;
+mod board;
 mod budget;
 mod change;
 mod closed;
@@ -42,6 +43,7 @@ pub use takers::Taker;
 pub use victims::Victim;
 pub use words::over;
 
+pub(crate) use board::Board;
 pub(crate) use dated::dates;
 pub(crate) use outlook::{Eyes, Outlook};
 pub(crate) use right::Uses;

@@ -1,22 +1,22 @@
 //! What stands between a waiting job and its GPUs, node by node.
 
 use alloc::collections::BTreeMap;
+use alloc::vec;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 
+use super::board::{Board, Past, With};
 use super::closed::{Closed, closed};
-use super::right::{Kept, Sight, Uses};
+use super::right::{Kept, Sight};
 use crate::decision::Right;
 use crate::id::{AttemptId, BudgetId, JobId, Name, NodeId, Slot};
-use crate::job::{Attempt, Job};
-use crate::lifecycle::burst::{Burst, Over};
+use crate::job::Job;
+use crate::lifecycle::burst::Over;
 use crate::lifecycle::lane::{Lane, Part, gpus};
 use crate::lifecycle::need::{Need, could_hold, is_of_type};
 use crate::lifecycle::place::protection;
-use crate::lifecycle::reserve::{self, Reserved, Stay};
-use crate::node::{Contact, Gpu, Node};
+use crate::lifecycle::reserve::Stay;
+use crate::node::{Gpu, Node};
 use crate::plan::{Alone, Class, Known, Links};
-use crate::queue::{is_with_stray, promised_until};
 use crate::spec::{Tier, Turn};
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
@@ -63,10 +63,10 @@ pub(crate) struct Outlook {
     pub coming: u32,
     /// The same, as a job of the free tier sees them: it gets none of them before they are idle.
     pub leaving: u32,
-    /// With attempts that it may take, and by which right.
-    pub takeable: BTreeMap<AttemptId, (u32, Right)>,
-    /// With funded attempts past their protection that it may not take, and why.
-    pub kept: BTreeMap<AttemptId, (u32, Kept)>,
+    /// With attempts that it may take, in order, and by which right.
+    pub takeable: Vec<(AttemptId, u32, Right)>,
+    /// With funded attempts past their protection that it may not take, in order, and why.
+    pub kept: Vec<(AttemptId, u32, Kept)>,
     pub protected: u32,
     /// When the next protected one is so no more.
     pub next_end: Option<Timestamp>,
@@ -119,38 +119,25 @@ impl Outlook {
         now: Timestamp,
     ) -> Self {
         let starts = || Alone::new(state, &Known::of(state), links, now).starts(id);
-        Self::with(state, links, &Uses::new(state, pool, now), eyes, now, starts)
+        Self::with(&Board::of(state, pool, links, now), eyes, starts)
     }
 
-    /// Looks at every node of the pool of `uses`; `starts` says whether the job would start if it were alone in line.
-    pub(crate) fn with(
-        state: &State,
-        links: &Links,
-        uses: &Uses<'_>,
-        eyes: &Eyes<'_>,
-        now: Timestamp,
-        starts: impl FnOnce() -> bool,
-    ) -> Self {
-        let pool = uses.pool();
-        let reserved = if state.dates.is_empty() { BTreeMap::new() } else { reserve::in_pool(state, pool) };
-        let lane = Lane::of(state, pool, now);
-        let has_right = |lane: &Lane| eyes.part == Part::Lane && lane.gives_right();
-        let by_lane =
-            lane.filter(has_right).map(|lane| Right::Lane { occupied: lane.occupied, part: lane.part });
-        let look = Look { state, eyes, links, uses, now, known: RefCell::default(), reserved, by_lane };
+    /// Looks at every node of a pool; `starts` says whether the job would start if it were alone in line.
+    pub(crate) fn with(board: &Board<'_>, eyes: &Eyes<'_>, starts: impl FnOnce() -> bool) -> Self {
+        let (state, links, now, lane) = (board.state, board.links, board.now, board.lane);
+        let mut look = Look::new(board, eyes);
         let certain = match eyes.tier {
             Tier::Funded => Some(state.meta.settings.start_limit.plus(eyes.protection)),
             Tier::Free => None,
         };
         let own = gpus(eyes.class.shape);
         let lane = lane.filter(|lane| !lane.lets_some(eyes.part, own));
-        let burst = Burst::of(state, pool, now).filter(|_| eyes.tier == Tier::Funded);
-        let burst = burst.and_then(|burst| burst.over_on_path(eyes.budget));
+        let is_funded = eyes.tier == Tier::Funded;
+        let burst = if is_funded { board.uses.over_on_path(eyes.budget) } else { None };
         let mut outlook = Self { lane, burst, ..Self::default() };
         let mut ready: Vec<Timestamp> = Vec::new();
         let mut groups: BTreeMap<(&Name, &[Name]), u32> = BTreeMap::new();
-        for (node_id, node) in
-            state.nodes.iter().filter(|(_, node)| node.pool == *pool && eyes.class.is_in_cluster(node))
+        for (node_id, node, with) in board.nodes.iter().filter(|(_, node, _)| eyes.class.is_in_cluster(node))
         {
             if !could_hold(eyes.class.shape, node) {
                 outlook.unfit += count(node.gpus.len());
@@ -162,12 +149,13 @@ impl Outlook {
             } else {
                 outlook.open += 1;
                 let before = outlook.nodes_idle;
-                ready.extend(outlook.node(&look, *node_id, node));
+                ready.extend(outlook.node(&mut look, (*node_id, node), with));
                 if let Some(group) = node.group(eyes.class.shape.within.unwrap_or(0)) {
                     *groups.entry((&node.cluster, group)).or_default() += outlook.nodes_idle - before;
                 }
             }
         }
+        look.tell(&mut outlook);
         outlook.together_idle = groups.into_values().max().unwrap_or(0);
         let wanted = usize::try_from(eyes.class.shape.nodes).unwrap_or(usize::MAX);
         ready.sort_unstable();
@@ -184,42 +172,41 @@ impl Outlook {
     }
 
     /// Counts a node that takes its work; returns when it has enough GPUs that nobody protects.
-    fn node(&mut self, look: &Look<'_>, id: NodeId, node: &Node) -> Option<Timestamp> {
-        let wanted = usize::try_from(look.eyes.class.shape.gpus_per_node.get()).unwrap_or(usize::MAX);
-        let (mut idle, mut usable, mut others, mut ends) = (0_usize, 0_usize, 0_usize, Vec::new());
-        let numbered = (0_u16..).map(Slot::new).zip(&node.gpus);
-        for (slot, gpu) in
-            numbered.filter(|(_, gpu)| gpu.is_present && is_of_type(look.eyes.class.shape, gpu))
-        {
-            let seen = look.see_unreserved((id, node), (slot, gpu));
-            self.count(&seen, look.eyes.tier);
+    fn node(&mut self, look: &mut Look<'_>, on: (NodeId, &Node), with: &[With]) -> Option<Timestamp> {
+        let (shape, now) = (look.eyes.class.shape, look.board.now);
+        let wanted = usize::try_from(shape.gpus_per_node.get()).unwrap_or(usize::MAX);
+        let (mut idle, mut usable, mut others) = (0_usize, 0_usize, 0_usize);
+        look.ends.clear();
+        let (node_id, node) = on;
+        let numbered = (0_u16..).map(Slot::new).zip(node.gpus.iter().zip(with));
+        for (slot, (_, with)) in numbered.filter(|(_, (gpu, _))| gpu.is_present && is_of_type(shape, gpu)) {
+            let seen = look.see_unreserved((node_id, slot), *with);
+            self.count(look, seen);
             match seen {
                 Seen::Idle => idle += 1,
-                Seen::Coming | Seen::May(..) => usable += 1,
-                Seen::Kept(..) | Seen::Stray | Seen::Interruptible | Seen::Free => others += 1,
-                Seen::Promised(until) => ends.push(until.unwrap_or(look.now)),
-                Seen::Reserved(_, until) => ends.push(until),
-                Seen::Protected(until) => ends.push(until),
+                Seen::Coming | Seen::May(_) => usable += 1,
+                Seen::Kept(_) | Seen::Stray | Seen::Interruptible | Seen::Free => others += 1,
+                Seen::Promised(until) => look.ends.push(until.unwrap_or(now)),
+                Seen::Reserved(_, until) | Seen::Protected(until) => look.ends.push(until),
             }
         }
         let usable = if look.eyes.tier == Tier::Free { idle } else { idle + usable };
         self.most_now = self.most_now.max(count(usable));
         self.nodes_idle += u32::from(idle >= wanted);
         self.nodes_now += u32::from(usable >= wanted);
-        ends.sort_unstable();
+        look.ends.sort_unstable();
         match wanted.saturating_sub(usable + others) {
-            0 => Some(look.now),
-            lacking => ends.get(lacking - 1).map(|at| (*at).max(look.now)),
+            0 => Some(now),
+            lacking => look.ends.get(lacking - 1).map(|at| (*at).max(now)),
         }
     }
 
-    fn count(&mut self, seen: &Seen, tier: Tier) {
-        match *seen {
+    fn count(&mut self, look: &mut Look<'_>, seen: Seen) {
+        match seen {
             Seen::Idle => self.idle += 1,
-            Seen::Coming if tier == Tier::Free => self.leaving += 1,
+            Seen::Coming if look.eyes.tier == Tier::Free => self.leaving += 1,
             Seen::Coming => self.coming += 1,
-            Seen::May(attempt, right) => self.takeable.entry(attempt).or_insert((0, right)).0 += 1,
-            Seen::Kept(attempt, kept) => self.kept.entry(attempt).or_insert((0, kept)).0 += 1,
+            Seen::May(past) | Seen::Kept(past) => look.counted[past] += 1,
             Seen::Promised(_) => self.promised += 1,
             Seen::Reserved(job, _) => *self.reserved.entry(job).or_default() += 1,
             Seen::Stray => self.stray += 1,
@@ -234,11 +221,14 @@ impl Outlook {
 }
 
 /// What a waiting job sees in one GPU of its type, on a node that takes its work.
+#[derive(Clone, Copy)]
 enum Seen {
     Idle,
     Coming,
-    May(AttemptId, Right),
-    Kept(AttemptId, Kept),
+    /// With an attempt, by its number, that it may take.
+    May(usize),
+    /// With one that it may not.
+    Kept(usize),
     Protected(Timestamp),
     Promised(Option<Timestamp>),
     /// For whose date, and when its job is past its protection at the latest.
@@ -249,31 +239,44 @@ enum Seen {
 }
 
 struct Look<'a> {
-    state: &'a State,
+    board: &'a Board<'a>,
     eyes: &'a Eyes<'a>,
-    links: &'a Links,
-    uses: &'a Uses<'a>,
-    now: Timestamp,
-    /// By leaf and turn.
-    known: RefCell<BTreeMap<(BudgetId, Turn), Sight>>,
-    reserved: BTreeMap<NodeId, Reserved>,
+    /// How it stands to each leaf and turn by its share, by their numbers; empty in the free tier.
+    sights: Vec<Sight>,
     /// The right by the short lane, if it has it.
     by_lane: Option<Right>,
+    /// GPUs that count as with an attempt, by its number.
+    counted: Vec<u32>,
+    /// Of the node that is looked at: when what is protected there is so no more.
+    ends: Vec<Timestamp>,
 }
 
-impl Look<'_> {
+impl<'a> Look<'a> {
+    fn new(board: &'a Board<'a>, eyes: &'a Eyes<'a>) -> Self {
+        let own = board.uses.leaf(eyes.budget, eyes.turn);
+        let sights = match eyes.tier {
+            Tier::Funded => board.leaves.iter().map(|leaf| board.uses.sight(&own, leaf)).collect(),
+            Tier::Free => Vec::new(),
+        };
+        let has_right = |lane: &Lane| eyes.part == Part::Lane && lane.gives_right();
+        let by_lane = board.lane.filter(has_right);
+        let by_lane = by_lane.map(|lane| Right::Lane { occupied: lane.occupied, part: lane.part });
+        Self { board, eyes, sights, by_lane, counted: vec![0; board.past.len()], ends: Vec::new() }
+    }
+
     /// What it could have and is reserved for others is none of its own.
-    fn see_unreserved(&self, (id, node): (NodeId, &Node), (slot, gpu): (Slot, &Gpu)) -> Seen {
-        let seen = self.see(node, gpu);
-        if !matches!(seen, Seen::Idle | Seen::Coming | Seen::May(..)) || self.eyes.tier == Tier::Free {
+    fn see_unreserved(&self, (id, slot): (NodeId, Slot), with: With) -> Seen {
+        let seen = self.see(with);
+        if !matches!(seen, Seen::Idle | Seen::Coming | Seen::May(_)) || self.eyes.tier == Tier::Free {
             return seen;
         }
-        let Some(reserved) = self.reserved.get(&id) else { return seen };
+        let Some(reserved) = self.board.reserved.get(&id) else { return seen };
+        let start_limit = self.board.state.meta.settings.start_limit;
         let stay = Stay {
             job: self.eyes.dated.unwrap_or(JobId::new(0)),
             need: Need::default(),
             from: Timestamp::ZERO,
-            until: self.now.plus(self.state.meta.settings.start_limit).plus(self.eyes.protection),
+            until: self.board.now.plus(start_limit).plus(self.eyes.protection),
         };
         let part = reserved.parts().find(|part| part.job != stay.job && part.slots.contains(&slot));
         match part.filter(|_| !reserved.lets(slot, &stay)) {
@@ -282,53 +285,47 @@ impl Look<'_> {
         }
     }
 
-    fn see(&self, node: &Node, gpu: &Gpu) -> Seen {
-        if let Some(until) = promised_until(self.state, gpu) {
-            return Seen::Promised(until);
-        }
-        let Some(holder) = gpu.holder else { return Seen::Idle };
-        let attempt = self.state.attempts.get(&holder);
-        let Some(attempt) = attempt.filter(|_| !is_with_stray(self.state, node, gpu)) else {
-            return Seen::Stray;
-        };
-        if attempt.ended.is_some() || attempt.stop.is_some() {
-            return Seen::Coming;
-        }
-        let latest = attempt.start_by.plus(attempt.protection);
-        match (attempt.tier, self.eyes.tier) {
-            (Tier::Funded, _) if attempt.is_protected(self.now) => match attempt.started_at {
-                Some(_) => Seen::Protected(attempt.protected_until().unwrap_or(latest)),
-                None => Seen::Promised(Some(latest)),
+    fn see(&self, with: With) -> Seen {
+        match with {
+            With::Nobody => Seen::Idle,
+            With::Promised(until) => Seen::Promised(until),
+            With::Stray => Seen::Stray,
+            With::Leaving => Seen::Coming,
+            With::Protected(until) => Seen::Protected(until),
+            With::Past(number) => match (self.board.past[number].leaf, self.eyes.tier) {
+                (Some(_), Tier::Free) => Seen::Interruptible,
+                (None, Tier::Free) => Seen::Free,
+                (_, Tier::Funded) => match self.sight(&self.board.past[number]) {
+                    Sight::May(_) => Seen::May(number),
+                    Sight::Kept(_) => Seen::Kept(number),
+                },
             },
-            (Tier::Funded, Tier::Free) => Seen::Interruptible,
-            (Tier::Free, Tier::Free) => Seen::Free,
-            (_, Tier::Funded) if !self.is_heard(attempt) => Seen::Kept(holder, Kept::Unheard),
-            (Tier::Free, Tier::Funded) => Seen::May(holder, Right::FreeTier),
-            (Tier::Funded, Tier::Funded) => {
-                let job = self.state.jobs.get(&holder.job);
-                let theirs = (attempt.budget, job.map_or(Turn::Normal, |job| job.terms.turn));
-                let is_lane = job.is_some_and(|job| Part::of(&job.terms) == Part::Lane);
-                let mut known = self.known.borrow_mut();
-                let sight = known
-                    .entry(theirs)
-                    .or_insert_with(|| self.uses.sight((self.eyes.budget, self.eyes.turn), theirs));
-                match *sight {
-                    Sight::May(right) => Seen::May(holder, right),
-                    Sight::Kept(kept) => match self.by_lane.filter(|_| !is_lane) {
-                        Some(right) => Seen::May(holder, right),
-                        None => Seen::Kept(holder, kept),
-                    },
-                }
-            }
         }
     }
 
-    /// Whether all its nodes would hear that it is to leave.
-    fn is_heard(&self, attempt: &Attempt) -> bool {
-        attempt.placements.iter().all(|placement| {
-            let node = self.state.nodes.get(&placement.node);
-            self.links.has(placement.node) && node.is_some_and(|node| node.contact == Contact::Ready)
-        })
+    /// Returns how a funded job stands to an attempt.
+    fn sight(&self, past: &Past) -> Sight {
+        if !past.is_heard {
+            return Sight::Kept(Kept::Unheard);
+        }
+        match (past.leaf.map(|leaf| self.sights[leaf]), self.by_lane) {
+            (None, _) => Sight::May(Right::FreeTier),
+            (Some(Sight::Kept(_)), Some(right)) if !past.is_lane => Sight::May(right),
+            (Some(sight), _) => sight,
+        }
+    }
+
+    /// Tells of the attempts that were counted.
+    fn tell(&self, outlook: &mut Outlook) {
+        let counted = self.board.past.iter().zip(&self.counted).filter(|(_, gpus)| **gpus > 0);
+        for (past, gpus) in counted {
+            match self.sight(past) {
+                Sight::May(right) => outlook.takeable.push((past.id, *gpus, right)),
+                Sight::Kept(kept) => outlook.kept.push((past.id, *gpus, kept)),
+            }
+        }
+        outlook.takeable.sort_by_key(|(id, ..)| *id);
+        outlook.kept.sort_by_key(|(id, ..)| *id);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Who may take whom now: rights by the numbers of this moment, without the plan's own decisions in them.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use crate::budget;
@@ -19,6 +20,15 @@ pub(crate) struct Uses<'a> {
     now: Timestamp,
     known: RefCell<BTreeMap<BudgetId, UseOf>>,
     burst: Option<Burst<'a>>,
+}
+
+/// A leaf and a turn in it: as much as there is to a funded job, as far as it is about rights among budgets.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    budget: BudgetId,
+    turn: Turn,
+    /// From the root down to it.
+    path: Vec<BudgetId>,
 }
 
 /// How a waiting funded job stands to an attempt that nobody protects.
@@ -50,9 +60,14 @@ impl<'a> Uses<'a> {
         Self { state, pool, now, known: RefCell::default(), burst: Burst::of(state, pool, now) }
     }
 
-    /// Returns whose uses they are.
-    pub(super) fn pool(&self) -> &'a Name {
-        self.pool
+    /// Returns a leaf as [`Uses::sight`] asks for it.
+    pub(super) fn leaf(&self, budget: BudgetId, turn: Turn) -> Leaf {
+        Leaf { budget, turn, path: budget::path(self.state, budget) }
+    }
+
+    /// Returns the first budget on the way to a leaf that has more than its burst limit, where there is one.
+    pub(crate) fn over_on_path(&self, leaf: BudgetId) -> Option<Over> {
+        self.burst.as_ref()?.over_on_path(leaf)
     }
 
     /// Returns a budget's use.
@@ -65,9 +80,12 @@ impl<'a> Uses<'a> {
 
     /// Returns both sides' uses where the paths of two leaves part; none within one budget.
     pub(super) fn parting(&self, mine: BudgetId, theirs: BudgetId) -> Option<(UseOf, UseOf)> {
-        let (my, their) = (budget::path(self.state, mine), budget::path(self.state, theirs));
-        let (mine, theirs) = my.into_iter().zip(their).find(|(my, their)| my != their)?;
-        Some((self.of(mine), self.of(theirs)))
+        self.parting_of(&budget::path(self.state, mine), &budget::path(self.state, theirs))
+    }
+
+    fn parting_of(&self, mine: &[BudgetId], theirs: &[BudgetId]) -> Option<(UseOf, UseOf)> {
+        let (mine, theirs) = mine.iter().zip(theirs).find(|(mine, theirs)| mine != theirs)?;
+        Some((self.of(*mine), self.of(*theirs)))
     }
 
     /// Returns the budget of the first that keeps it from taking from the other by its share: one with more than its
@@ -85,14 +103,11 @@ impl<'a> Uses<'a> {
     }
 
     /// Returns how a funded job stands to a funded attempt past its protection; each by its leaf and turn.
-    pub(super) fn sight(&self, mine: (BudgetId, Turn), theirs: (BudgetId, Turn)) -> Sight {
-        let ((my, my_turn), (their, their_turn)) = (mine, theirs);
-        let Some((mine, theirs)) = self.parting(my, their) else {
-            return if their_turn > my_turn {
-                Sight::May(Right::Turn)
-            } else {
-                Sight::Kept(Kept::SameBudget)
-            };
+    pub(super) fn sight(&self, mine: &Leaf, theirs: &Leaf) -> Sight {
+        let (my, their) = (mine.budget, theirs.budget);
+        let is_later = theirs.turn > mine.turn;
+        let Some((mine, theirs)) = self.parting_of(&mine.path, &theirs.path) else {
+            return if is_later { Sight::May(Right::Turn) } else { Sight::Kept(Kept::SameBudget) };
         };
         if let Some(over) = self.above_limit(my, their) {
             Sight::Kept(Kept::AboveLimit(over))

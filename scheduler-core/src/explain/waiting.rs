@@ -151,29 +151,36 @@ fn supply(state: &State, job: &Job, outlook: &Outlook) -> Vec<Reason> {
     reasons
 }
 
+/// Of the attempts of one kind that with the most GPUs, and how many they have together.
+#[derive(Clone, Copy)]
+struct Most<'a> {
+    all: u32,
+    gpus: u32,
+    id: AttemptId,
+    kept: &'a Kept,
+}
+
 /// Returns why attempts past their protection keep their GPUs: one reason of each kind, that with the most GPUs first.
 fn kept(state: &State, outlook: &Outlook) -> Vec<Reason> {
-    let kinds: [fn(&Kept) -> bool; 5] = [
-        |kept| matches!(kept, Kept::AboveLimit(_)),
-        |kept| matches!(kept, Kept::GoesFirst(..)),
-        |kept| matches!(kept, Kept::InMargin(..)),
-        |kept| matches!(kept, Kept::SameBudget),
-        |kept| matches!(kept, Kept::Unheard),
-    ];
+    let mut kinds: [Option<Most<'_>>; 5] = [None; 5];
+    for (id, gpus, kept) in &outlook.kept {
+        let kind = &mut kinds[match kept {
+            Kept::AboveLimit(_) => 0,
+            Kept::GoesFirst(..) => 1,
+            Kept::InMargin(..) => 2,
+            Kept::SameBudget => 3,
+            Kept::Unheard => 4,
+        }];
+        let all = kind.map_or(0, |most| most.all) + gpus;
+        // Of equal ones the first.
+        let most = kind.filter(|most| most.gpus >= *gpus);
+        *kind = Some(Most { all, ..most.unwrap_or(Most { all, gpus: *gpus, id: *id, kept }) });
+    }
     let mut found: Vec<(u32, Reason)> = Vec::new();
-    for is_kind in kinds {
-        let of_kind = outlook.kept.iter().filter(|(_, (_, kept))| is_kind(kept));
-        let of_kind: Vec<(&AttemptId, u32, &Kept)> =
-            of_kind.map(|(id, (gpus, kept))| (id, *gpus, kept)).collect();
-        let gpus: u32 = of_kind.iter().map(|(_, gpus, _)| *gpus).sum();
-        let Some((id, _, kept)) =
-            of_kind.into_iter().max_by_key(|(id, gpus, _)| (*gpus, core::cmp::Reverse(*id)))
-        else {
-            continue;
-        };
+    for Most { all: gpus, id, kept, .. } in kinds.into_iter().flatten() {
         let are =
             if gpus == 1 { "is past its protection and stays" } else { "are past their protection and stay" };
-        let whose = whose(state, *id);
+        let whose = whose(state, id);
         let text = format!("{} {are} with {whose}: {}", words::gpus(gpus), kept_words(state, kept));
         let (token, who, sides) = match kept {
             Kept::GoesFirst(mine, theirs) | Kept::InMargin(mine, theirs) => {

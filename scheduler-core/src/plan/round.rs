@@ -138,7 +138,7 @@ pub(super) struct Owner {
 
 /// What was found for jobs that ask for the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Sought {
+pub(super) struct Sought {
     kind: Kind,
     /// Its own, if it has a date: what is reserved for it is no bar to it.
     dated: Option<JobId>,
@@ -448,20 +448,28 @@ impl<'a> Stock<'a> {
         class: usize,
         owner: Owner,
     ) -> Option<Taking> {
-        if self.rights.as_ref().is_none_or(|(of, _)| *of != owner) {
-            let rights = self.victims.rights(line, &self.idle, owner);
-            self.rights = Some((owner, rights));
-        }
-        let (_, rights) = self.rights.as_ref()?;
-        if rights.is_empty() && !self.idle.comes() {
+        if self.rights_of(line, owner).is_empty() && !self.idle.comes() {
             return None;
         }
-        let dated = self.dated.contains_key(&asked.job).then_some(asked.job);
-        let sought = Sought { kind: Kind { class, certain: asked.certain }, dated };
+        let sought = self.sought(asked, class);
+        let (_, rights) = self.rights.as_ref()?;
         if self.offers.len() >= OFFERS_MAX && !self.offers.contains_key(&sought) {
             self.offers.clear();
         }
         let offers = self.offers.entry(sought).or_default();
         taking(&mut Look { ask: asked, idle: &self.idle, victims: &self.victims, rights, offers })
+    }
+
+    /// Returns what whoever owns the head of `line` may take.
+    pub(super) fn rights_of(&mut self, line: &mut Line<'_>, owner: Owner) -> &Rights {
+        let known = self.rights.take().filter(|(of, _)| *of == owner);
+        let known = known.unwrap_or_else(|| (owner, self.victims.rights(line, &self.idle, owner)));
+        &self.rights.insert(known).1
+    }
+
+    /// Returns as what a job of a class is sought.
+    pub(super) fn sought(&self, asked: &Asked<'_>, class: usize) -> Sought {
+        let dated = self.dated.contains_key(&asked.job).then_some(asked.job);
+        Sought { kind: Kind { class, certain: asked.certain }, dated }
     }
 }

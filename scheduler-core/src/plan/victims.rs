@@ -126,6 +126,11 @@ impl Rights {
         self.rank(victim).is_some()
     }
 
+    /// Returns of each attempt whether it may be taken; nothing if nobody may be.
+    pub(super) fn may_take_each(&self) -> Vec<bool> {
+        self.ranks.iter().map(Option::is_some).collect()
+    }
+
     fn rank(&self, victim: usize) -> Option<u32> {
         self.ranks.get(victim).copied().flatten()
     }

@@ -1,18 +1,20 @@
 //! The queue: what starts and what waits, in order, with the numbers that make the order.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
 use crate::array::Task;
-use crate::decision::Start;
-use crate::decision::UseOf;
-use crate::explain::{Eyes, Outlook, Queued, Reason, Uses, dates, reasons, standing};
+use crate::decision::{Plan, Start, UseOf};
+use crate::explain::{Board, DateOf, Eyes, Outlook, Queued, Reason, dates, reasons, standing};
 use crate::id::{BudgetId, JobId, Label, Name, Term};
 use crate::job::{Job, Phase};
-use crate::lifecycle::burst::{Burst, Over};
+use crate::lifecycle::burst::Over;
+use crate::lifecycle::lane::Part;
+use crate::lifecycle::place::protection;
 use crate::plan::{Alone, Known, Links, has_windows, plan_on, pools, walk};
-use crate::spec::Tier;
+use crate::spec::{Tier, Turn};
 use crate::state::State;
 use crate::unit::{Span, Timestamp};
 
@@ -59,9 +61,7 @@ pub struct Row {
 #[must_use]
 pub fn rows(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
     let mut rows = starting(state, now);
-    let stood = in_line(state, links, now);
-    let known: BTreeSet<JobId> = stood.iter().map(|row| row.job).collect();
-    rows.extend(stood);
+    let known = in_line(&mut rows, state, links, now);
     for id in state.line.keys().map(|place| place.job).filter(|id| !known.contains(id)) {
         let Some(job) = state.jobs.get(&id) else { continue };
         let queued = Queued { job, pool: None, ahead: 0, planned: None };
@@ -116,81 +116,157 @@ pub(super) fn row(id: JobId, job: &Job, reason: Reason) -> Row {
     }
 }
 
-/// A job's best place so far.
+/// A job's best place.
 struct Stood<'a> {
     place: u32,
     pool: &'a Name,
     id: JobId,
     job: &'a Job,
     uses: Vec<UseOf>,
+    /// Its class, by number in its pool's line.
+    class: usize,
 }
 
-fn in_line(state: &State, links: &Links, now: Timestamp) -> Vec<Row> {
-    let mut best: BTreeMap<JobId, Stood<'_>> = BTreeMap::new();
+/// Returns those who stand in line, each with its best place, in order of places.
+fn stood(state: &State, now: Timestamp) -> Vec<Stood<'_>> {
+    let mut all: Vec<Stood<'_>> = Vec::with_capacity(state.line.len());
+    let mut best: BTreeMap<JobId, usize> = BTreeMap::new();
     for pool in pools(state) {
         let mut place = 0_u32;
         walk(state, pool, now, |line, ask| {
             place = place.saturating_add(1);
-            if best.get(&ask.id).is_none_or(|stood| place < stood.place) {
+            let before = best.get(&ask.id).copied();
+            if before.is_none_or(|at| place < all[at].place) {
                 let uses = line.why().levels.into_iter().map(|level| level.chosen).collect();
-                best.insert(ask.id, Stood { place, pool, id: ask.id, job: ask.job, uses });
+                let stood = Stood { place, pool, id: ask.id, job: ask.job, uses, class: ask.class };
+                match before {
+                    Some(at) => all[at] = stood,
+                    None => {
+                        best.insert(ask.id, all.len());
+                        all.push(stood);
+                    }
+                }
             }
             ControlFlow::Continue(())
         });
     }
-    let mut known = Known::default();
-    let planned = plan_on(&mut known, state, links, now, Term::new(0));
-    let dates = dates(state, &planned, now);
-    let planned: BTreeMap<JobId, &Start> = planned.decisions.iter().map(|start| (start.job, start)).collect();
-    let mut stood: Vec<Stood<'_>> = best.into_values().collect();
-    stood.sort_by_key(|stood| (stood.place, stood.pool));
-    let mut outlooks: BTreeMap<(&Name, Eyes<'_>), (Outlook, Option<Reason>)> = BTreeMap::new();
-    let uses: BTreeMap<&Name, Uses<'_>> =
-        pools(state).into_iter().map(|pool| (pool, Uses::new(state, pool, now))).collect();
-    let bursts: BTreeMap<&Name, Burst<'_>> =
-        pools(state).into_iter().filter_map(|pool| Some((pool, Burst::of(state, pool, now)?))).collect();
-    let has_windows = has_windows(state);
-    let mut alone = Alone::new(state, &known, links, now);
-    let rows = stood.into_iter().filter_map(|stood| {
-        let eyes = Eyes::of(state, stood.id, stood.job);
-        let eyes = if has_windows { eyes } else { eyes.without_windows() };
-        let (outlook, alike) = outlooks.entry((stood.pool, eyes.clone())).or_insert_with(|| {
-            let starts = || alone.starts(stood.id);
-            let outlook = Outlook::with(state, links, &uses[stood.pool], &eyes, now, starts);
-            let alike = wherever_it_stands(state, &stood, &outlook);
-            (outlook, alike)
-        });
-        let queued = Queued {
-            job: stood.job,
-            pool: Some(stood.pool),
-            ahead: stood.place.saturating_sub(1),
-            planned: planned.get(&stood.id).copied(),
-        };
-        let date = dates.get(&stood.id);
-        let binds = |queued: &Queued<'_>, outlook: &Outlook| {
-            queued.planned.is_none() && !outlook.fits_now && state.meta.safe_mode.is_none()
-        };
-        let reason = match (date, alike) {
-            (Some(date), _) if binds(&queued, outlook) => date.reason(now),
-            (_, Some(alike)) if queued.planned.is_none() => alike.clone(),
-            _ => first(reasons(state, &queued, outlook))?,
-        };
-        let row = row(stood.id, stood.job, reason);
-        let date = date.map(|date| date.promise.at);
-        let (place, pool) = (Some(stood.place), Some(stood.pool.clone()));
-        let burst = bursts.get(stood.pool).filter(|_| stood.job.terms.tier == Tier::Funded);
-        let over = burst.and_then(|burst| burst.over_on_path(stood.job.budget));
-        Some(Row { place, pool, uses: stood.uses, date, over, ..row })
-    });
-    rows.collect()
+    all.sort_by_key(|stood| (stood.place, stood.pool));
+    all
 }
 
-/// Returns the reason that binds a job, and all that see the pool as it does, wherever they stand in line; none if it is
-/// that others go first.
-fn wherever_it_stands(state: &State, stood: &Stood<'_>, outlook: &Outlook) -> Option<Reason> {
-    let behind = |ahead| {
-        let queued = Queued { job: stood.job, pool: Some(stood.pool), ahead, planned: None };
-        first(reasons(state, &queued, outlook))
-    };
-    behind(1).filter(|reason| behind(2).as_ref() == Some(reason))
+/// Adds the rows of those who stand in line; returns who they are.
+fn in_line(rows: &mut Vec<Row>, state: &State, links: &Links, now: Timestamp) -> BTreeSet<JobId> {
+    let mut known = Known::default();
+    let planned = plan_on(&mut known, state, links, now, Term::new(0));
+    let boards: BTreeMap<&Name, Board<'_>> =
+        pools(state).into_iter().map(|pool| (pool, Board::of(state, pool, links, now))).collect();
+    let dates = dates(state, &planned, now);
+    let stood = stood(state, now);
+    let line = InLine { state, now, boards: &boards, planned: &planned, dates: &dates };
+    let found = line.reasons(&stood, &mut Alone::new(state, &known, links, now));
+    let ids = stood.iter().map(|stood| stood.id).collect();
+    rows.reserve(stood.len());
+    rows.extend(stood.into_iter().zip(found).filter_map(|(stood, reason)| {
+        let row = row(stood.id, stood.job, reason?);
+        let date = dates.get(&stood.id).map(|date| date.promise.at);
+        let (place, pool) = (Some(stood.place), Some(stood.pool.clone()));
+        let board = boards.get(stood.pool).filter(|_| stood.job.terms.tier == Tier::Funded);
+        let over = board.and_then(|board| board.uses().over_on_path(stood.job.budget));
+        Some(Row { place, pool, uses: stood.uses, date, over, ..row })
+    }));
+    ids
+}
+
+/// What the reasons of those who stand in line follow from.
+struct InLine<'a> {
+    state: &'a State,
+    now: Timestamp,
+    boards: &'a BTreeMap<&'a Name, Board<'a>>,
+    planned: &'a Plan,
+    dates: &'a BTreeMap<JobId, DateOf>,
+}
+
+/// What makes two jobs see a pool alike, as [`Eyes`] do, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Alike<'a> {
+    pool: &'a Name,
+    tier: Tier,
+    budget: BudgetId,
+    turn: Turn,
+    class: usize,
+    protection: Span,
+    part: Part,
+    dated: Option<JobId>,
+}
+
+impl<'a> InLine<'a> {
+    /// Returns the reasons that bind. Those who see a pool alike are told one after the other: what it looks like to them
+    /// is found out once, and kept no longer.
+    fn reasons(&self, stood: &[Stood<'a>], alone: &mut Alone<'a>) -> Vec<Option<Reason>> {
+        let planned: BTreeMap<JobId, &Start> =
+            self.planned.decisions.iter().map(|start| (start.job, start)).collect();
+        let has_windows = has_windows(self.state);
+        let mut order: Vec<(Alike<'_>, usize)> = self.alike(stood, has_windows).zip(0..).collect();
+        order.sort_unstable();
+        let mut found = vec![None; stood.len()];
+        for alike in order.chunk_by(|(one, _), (other, _)| one == other) {
+            let first = &stood[alike[0].1];
+            let eyes = Eyes::of(self.state, first.id, first.job);
+            let eyes = if has_windows { eyes } else { eyes.without_windows() };
+            let outlook = Outlook::with(&self.boards[first.pool], &eyes, || alone.starts(first.id));
+            let behind = self.behind_others(first, &outlook);
+            for (_, at) in alike {
+                let stood = &stood[*at];
+                found[*at] = self.reason(stood, planned.get(&stood.id).copied(), &outlook, behind.as_ref());
+            }
+        }
+        found
+    }
+
+    fn alike(&self, stood: &[Stood<'a>], has_windows: bool) -> impl Iterator<Item = Alike<'a>> {
+        let dated: BTreeSet<JobId> = self.state.dates.keys().map(|(job, _)| *job).collect();
+        stood.iter().map(move |stood| Alike {
+            pool: stood.pool,
+            tier: stood.job.terms.tier,
+            budget: stood.job.budget,
+            turn: stood.job.terms.turn,
+            class: stood.class,
+            protection: if has_windows { protection(self.state, stood.id, stood.job) } else { Span::ZERO },
+            part: Part::of(&stood.job.terms),
+            dated: dated.get(&stood.id).copied(),
+        })
+    }
+
+    fn reason(
+        &self,
+        stood: &Stood<'_>,
+        planned: Option<&Start>,
+        outlook: &Outlook,
+        behind: Option<&Reason>,
+    ) -> Option<Reason> {
+        let queued = Queued { planned, ..stood.queued(stood.place.saturating_sub(1)) };
+        if planned.is_none() {
+            let binds = !outlook.fits_now && self.state.meta.safe_mode.is_none();
+            if let Some(date) = self.dates.get(&stood.id).filter(|_| binds) {
+                return Some(date.reason(self.now));
+            }
+            if let Some(behind) = behind.filter(|_| queued.ahead > 0) {
+                return Some(behind.clone());
+            }
+        }
+        first(reasons(self.state, &queued, outlook))
+    }
+
+    /// Returns the reason that binds a job, and all that see the pool as it does, however many go first; none if it is
+    /// just that these do.
+    fn behind_others(&self, stood: &Stood<'_>, outlook: &Outlook) -> Option<Reason> {
+        let behind = |ahead| first(reasons(self.state, &stood.queued(ahead), outlook));
+        behind(1).filter(|reason| behind(2).as_ref() == Some(reason))
+    }
+}
+
+impl<'a> Stood<'a> {
+    fn queued(&self, ahead: u32) -> Queued<'a> {
+        Queued { job: self.job, pool: Some(self.pool), ahead, planned: None }
+    }
 }

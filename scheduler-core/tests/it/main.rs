@@ -21,6 +21,7 @@ mod peers_front;
 mod places;
 mod plan;
 mod pools;
+mod queued;
 mod random;
 mod reference;
 mod report;
