@@ -8,8 +8,8 @@ use crate::id::{AttemptId, BudgetId, Name, NodeId};
 use crate::job::Attempt;
 use crate::lifecycle::lane::{Lane, Part};
 use crate::lifecycle::reserve::{self, Reserved};
-use crate::node::{Contact, Gpu, Node};
-use crate::plan::Links;
+use crate::node::{Gpu, Node};
+use crate::plan::{Links, is_heard};
 use crate::queue::{is_with_stray, promised_until};
 use crate::spec::{Tier, Turn};
 use crate::state::State;
@@ -119,10 +119,7 @@ impl<'a> Board<'a> {
             })
         });
         let is_lane = job.is_some_and(|job| Part::of(&job.terms) == Part::Lane);
-        let is_heard = attempt.placements.iter().all(|placement| {
-            let node = self.state.nodes.get(&placement.node);
-            self.links.has(placement.node) && node.is_some_and(|node| node.contact == Contact::Ready)
-        });
+        let is_heard = is_heard(self.state, self.links, attempt);
         self.past.push(Past { id, leaf, is_lane, is_heard });
         numbers.attempts.insert(id, self.past.len() - 1);
         self.past.len() - 1

@@ -7,7 +7,7 @@ use super::facts::RETRY;
 use crate::decision::Plan;
 use crate::id::{AttemptId, DecisionId, LogIndex, NodeId, Term};
 use crate::job::Attempt;
-use crate::plan::{Links, has_waiting, next_opening, shut};
+use crate::plan::{Links, has_waiting, next_opening};
 use crate::spec::Tier;
 use crate::state::State;
 use crate::table::{Boxed, Table};
@@ -24,7 +24,8 @@ enum Stage {
 }
 
 /// What a plan depends on, except time: as long as it is the same, another plan finds nothing new. Tables by how often they
-/// were written, which is known for nothing.
+/// were written, which is known for nothing. Which nodes are open follows from these and time, and [`next_look`] knows when
+/// time opens one.
 #[derive(Debug, Clone)]
 struct Inputs {
     line: u64,
@@ -38,12 +39,11 @@ struct Inputs {
     attempts: Table<AttemptId, Attempt, Boxed>,
     /// Where orders arrive, on closed nodes too: who has a part there may give way.
     linked: Vec<NodeId>,
-    open: Vec<NodeId>,
     is_safe: bool,
 }
 
 impl Inputs {
-    fn of(state: &State, links: &Links, now: Timestamp) -> Self {
+    fn of(state: &State, links: &Links) -> Self {
         Self {
             line: state.line.writes(),
             nodes: state.nodes.writes(),
@@ -52,13 +52,12 @@ impl Inputs {
             dates: state.dates.writes(),
             attempts: state.attempts.clone(),
             linked: links.nodes().collect(),
-            open: open(state, links, now).collect(),
             is_safe: state.meta.safe_mode.is_some(),
         }
     }
 
     /// Whether a plan would be made from the same; what costs nothing to compare is compared first.
-    fn are_those_of(&self, state: &State, links: &Links, now: Timestamp) -> bool {
+    fn are_those_of(&self, state: &State, links: &Links) -> bool {
         self.line == state.line.writes()
             && self.nodes == state.nodes.writes()
             && self.budgets == state.budgets.writes()
@@ -67,16 +66,11 @@ impl Inputs {
             && self.is_safe == state.meta.safe_mode.is_some()
             && self.linked.iter().copied().eq(links.nodes())
             && leave_alike(&self.attempts, &state.attempts)
-            && self.open.iter().copied().eq(open(state, links, now))
     }
 }
 
 fn last_decision(state: &State) -> Option<DecisionId> {
     state.decisions.last().map(|(id, _)| *id)
-}
-
-fn open<'a>(state: &'a State, links: &'a Links, now: Timestamp) -> impl Iterator<Item = NodeId> + 'a {
-    state.nodes.iter().filter(move |(id, node)| shut(**id, node, links, now).is_none()).map(|(id, _)| *id)
 }
 
 /// Whether in both tables the same attempts stop, and the same have ended.
@@ -195,7 +189,7 @@ impl Planning {
             return None;
         }
         let links = live();
-        if self.seen.as_ref().is_some_and(|seen| seen.are_those_of(state, &links, now)) {
+        if self.seen.as_ref().is_some_and(|seen| seen.are_those_of(state, &links)) {
             if core::mem::take(&mut self.is_judged) {
                 // Nothing of it was adopted, by what no input tells: a victim had its go meanwhile, for example.
                 self.seen = None;
@@ -205,7 +199,7 @@ impl Planning {
             }
             return None;
         }
-        (self.seen, self.is_judged) = (Some(Inputs::of(state, &links, now)), false);
+        (self.seen, self.is_judged) = (Some(Inputs::of(state, &links)), false);
         self.planned_at = now;
         self.stage = Stage::Thinking(state.meta.index);
         Some(links)

@@ -95,6 +95,12 @@ fn gpus_of_its_own_budget_and_of_nodes_that_nobody_hears_of_stay_where_they_are(
          with 2.1 (a): 4: nobody hears of a node of it, so nobody could confirm that it left
          idle on n3: unreachable since: 0 +0s",
     );
+    // It is the same while that is not written down, and only the leader knows.
+    node(&mut lab, "n3").contact = Contact::Ready;
+    let links = Links::new([1, 2].map(scheduler_core::id::NodeId::new));
+    let told = job(&lab, &links, JobId::new(4), NOW).expect("state has it");
+    let unheard = &told.reasons[1].sentence;
+    assert!(unheard.contains("2.1 (a): nobody hears of a node of it"), "{unheard}");
 }
 
 #[test]
